@@ -1,0 +1,101 @@
+"""Attention proper: a softmax over the visible scores, then the mix of the values by those weights (section 3.2.1).
+
+There is one true path, `explicit`, which has the weights in its hand and so can show, replace or re-weight them; and
+fused kernels, which give the same mix faster and never hold the weights. `Attend` takes the fastest that is allowed.
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.attention import mask
+from dragoman.attention.score import Score
+from dragoman.attention.tap import Seam
+
+Path = Literal["explicit", "fused"]
+
+FUSED_BF16_BACKWARD_FROM = 512
+"""On CPUs the backward of the fused kernel is up to 22 times slower in bfloat16 than the explicit path on short
+sequences; they meet at about this many keys (docs/results.md)."""
+
+
+def fastest_path(device: str, dtype: torch.dtype, num_keys: int, with_gradient: bool) -> Path:
+    """The path to take where both are allowed, from what was measured."""
+    if device == "cpu" and dtype == torch.bfloat16 and with_gradient and num_keys < FUSED_BF16_BACKWARD_FROM:
+        return "explicit"
+    return "fused"
+
+
+class Attend(Seam):
+    """Mix the values by how well their keys answer each query.
+
+    `path` is for tests and measurements; left out, each call takes the fastest path. A query that sees no key at all
+    gets weights of zero and so a mix of zero, never NaN.
+    """
+
+    def __init__(self, score: Score, dropout: float = 0.0, path: Path | None = None) -> None:
+        super().__init__()
+        self.score = score
+        self.dropout = dropout
+        self.path = path
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads queries d_query"],
+        key: Float[Tensor, "batch heads keys d_key"],
+        value: Float[Tensor, "batch heads keys d_v"],
+        visible: Bool[Tensor, "#batch #heads #queries #keys"] | None = None,
+        *,
+        causal: bool = False,
+        reweight: Float[Tensor, "#batch #heads queries keys"] | None = None,
+    ) -> Float[Tensor, "batch heads queries d_v"]:
+        """`key` must have gone through `score.prepare`. `causal` hides what comes after a query: the same as meeting
+        `visible` with `mask.causal`, but a fused kernel need not be given the mask. `reweight` multiplies the weights
+        after the softmax, without normalising again (Luong's local attention).
+        """
+        if causal and query.shape[-2] != key.shape[-2]:
+            raise ValueError(
+                f"causal needs a key for each query, not {key.shape[-2]} for {query.shape[-2]}: use visible"
+            )
+        tap = self.tap()
+        power = self.score.power
+        if tap is None and reweight is None and power is not None and self._path(query, key, value) == "fused":
+            dropout = self.dropout if self.training else 0.0
+            return _fused(query, key, value, visible, causal, query.shape[-1] ** power, dropout)
+        if causal:
+            visible = mask.meeting(visible, mask.causal(query.shape[-2], query.device))
+        weights = masked_softmax(self.score(query, key), visible)
+        if reweight is not None:
+            weights = weights * reweight
+        if tap is not None:
+            weights = tap.see(self, weights, visible)
+        return torch.matmul(F.dropout(weights, self.dropout, self.training), value)
+
+    def _path(self, query: Tensor, key: Tensor, value: Tensor) -> Path:
+        with_gradient = torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value))
+        return self.path or fastest_path(query.device.type, query.dtype, key.shape[-2], with_gradient)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*shape queries keys"], visible: Bool[Tensor, "..."] | None
+) -> Float[Tensor, "*shape queries keys"]:
+    """Softmax over the visible keys; hidden keys weigh exactly zero, also where nothing is visible."""
+    if visible is None:
+        return scores.softmax(dim=-1)
+    hidden = ~visible
+    # The lowest number and not -inf: a row with nothing visible would be NaN on its way to zero.
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
+
+
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, causal: bool, scale: float, dropout: float
+) -> Tensor:
+    if causal and visible is not None:
+        visible = mask.meeting(visible, mask.causal(query.shape[-2], query.device))
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=visible, dropout_p=dropout, is_causal=causal and visible is None, scale=scale
+    )

@@ -1,0 +1,102 @@
+"""How well a key answers a query: the score functions from Bahdanau (2015) to the paper's section 3.2.1.
+
+A score has two halves. `prepare` is the part that depends on the key alone: a decoder that asks step by step does it
+once per source. `forward` compares queries with prepared keys.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Queries = Float[Tensor, "*#batch queries d_query"]
+Keys = Float[Tensor, "*#batch keys d_key"]
+Scores = Float[Tensor, "*batch queries keys"]
+
+
+class Score(nn.Module):
+    """One number for each pair of query and key."""
+
+    power: ClassVar[float | None] = None
+    """Set where the score is nothing but q . k * d_k ** power: that, fused kernels can do."""
+
+    def prepare(self, key: Keys) -> Float[Tensor, "*#batch keys d_prepared"]:
+        """What of the comparison can be computed before the query is known."""
+        return key
+
+    def forward(self, query: Queries, key: Float[Tensor, "*#batch keys d_prepared"]) -> Scores:
+        raise NotImplementedError
+
+
+class Dot(Score):
+    """q . k  (Luong et al., 2015)."""
+
+    power = 0.0
+
+    def forward(self, query: Queries, key: Keys) -> Scores:
+        return torch.matmul(query, key.transpose(-2, -1))
+
+
+class ScaledDot(Score):
+    """q . k / sqrt(d_k): without the division the softmax saturates as d_k grows (section 3.2.1)."""
+
+    power = -0.5
+
+    def forward(self, query: Queries, key: Keys) -> Scores:
+        # The query is the smaller side to divide: n * d_k numbers instead of n * n.
+        return torch.matmul(query / math.sqrt(query.shape[-1]), key.transpose(-2, -1))
+
+
+class General(Score):
+    """q . W k  (Luong et al., 2015)."""
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(d_key, d_query, bias=False)
+
+    def prepare(self, key: Keys) -> Float[Tensor, "*#batch keys d_query"]:
+        projected: Tensor = self.key(key)
+        return projected
+
+    def forward(self, query: Queries, key: Float[Tensor, "*#batch keys d_query"]) -> Scores:
+        return torch.matmul(query, key.transpose(-2, -1))
+
+
+class Additive(Score):
+    """v . tanh(W q + U k)  (Bahdanau et al., 2015, appendix A.1.2)."""
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(d_query, d_hidden, bias=False)
+        self.key = nn.Linear(d_key, d_hidden, bias=False)
+        self.value = nn.Linear(d_hidden, 1, bias=False)
+
+    def prepare(self, key: Keys) -> Float[Tensor, "*#batch keys d_hidden"]:
+        projected: Tensor = self.key(key)
+        return projected
+
+    def forward(self, query: Queries, key: Float[Tensor, "*#batch keys d_hidden"]) -> Scores:
+        hidden = torch.tanh(self.query(query)[..., :, None, :] + key[..., None, :, :])  # [*batch, queries, keys, d]
+        scores: Tensor = self.value(hidden)
+        return scores.squeeze(-1)
+
+
+class Concat(Score):
+    """v . tanh(W [q; k])  (Luong et al., 2015): one matrix over both, read here as its two halves."""
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
+        super().__init__()
+        self.d_query = d_query
+        self.joint = nn.Linear(d_query + d_key, d_hidden, bias=False)
+        self.value = nn.Linear(d_hidden, 1, bias=False)
+
+    def prepare(self, key: Keys) -> Float[Tensor, "*#batch keys d_hidden"]:
+        return nn.functional.linear(key, self.joint.weight[:, self.d_query :])
+
+    def forward(self, query: Queries, key: Float[Tensor, "*#batch keys d_hidden"]) -> Scores:
+        asked = nn.functional.linear(query, self.joint.weight[:, : self.d_query])
+        hidden = torch.tanh(asked[..., :, None, :] + key[..., None, :, :])  # [*batch, queries, keys, d]
+        scores: Tensor = self.value(hidden)
+        return scores.squeeze(-1)

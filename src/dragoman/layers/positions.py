@@ -1,0 +1,60 @@
+"""Where a token stands: sinusoids or learned vectors, added to the embedding (section 3.5)."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Layout = Literal["sinusoidal", "sinusoidal-halves", "learned"]
+
+
+class Positions(nn.Module):
+    """A table with one vector for each position from 0 up to `max_positions`, beyond which it refuses.
+
+    `sinusoidal` is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same.
+    `sinusoidal-halves` is the layout of tensor2tensor and fairseq: all sines, then all cosines, exponent i/(d/2-1).
+    `learned` is Table 3's row E.
+    """
+
+    table: Tensor
+
+    def __init__(self, layout: Layout, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.max_positions = max_positions
+        if layout == "learned":
+            self.table = nn.Parameter(torch.empty(max_positions, d_model))
+            nn.init.normal_(self.table, std=d_model**-0.5)
+        else:
+            build = sinusoids if layout == "sinusoidal" else sinusoids_in_halves
+            # Computed, not learned: no part of what a model saves.
+            self.register_buffer("table", build(max_positions, d_model).to(torch.get_default_dtype()), persistent=False)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
+        """The vectors of `length` positions from `start` on."""
+        if start + length > self.max_positions:
+            raise ValueError(
+                f"a sequence of {start + length} tokens is longer than this model's {self.max_positions} positions; "
+                "split the text, or train with a larger max_positions"
+            )
+        return self.table[start : start + length]
+
+
+def sinusoids(max_positions: int, d_model: int) -> Float[Tensor, "max_positions d_model"]:
+    """The paper's table: sine and cosine interleaved, in float64."""
+    angle = _angles(max_positions, torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model]
+
+
+def sinusoids_in_halves(max_positions: int, d_model: int) -> Float[Tensor, "max_positions d_model"]:
+    """tensor2tensor's table: the sines, then the cosines, in float64; an odd last column is zero."""
+    half = d_model // 2
+    angle = _angles(max_positions, torch.arange(half, dtype=torch.float64) / max(half - 1, 1))
+    table = torch.cat([angle.sin(), angle.cos()], dim=-1)
+    return nn.functional.pad(table, (0, d_model - table.shape[1]))
+
+
+def _angles(max_positions: int, exponents: Float[Tensor, " columns"]) -> Float[Tensor, "max_positions columns"]:
+    position = torch.arange(max_positions, dtype=torch.float64)
+    return position[:, None] * torch.exp(-math.log(10_000.0) * exponents)[None, :]
