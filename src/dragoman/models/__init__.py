@@ -1,0 +1,1 @@
+"""Sequence-to-sequence models behind one interface (seq2seq.py), in several families."""

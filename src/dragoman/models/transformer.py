@@ -1,0 +1,200 @@
+"""The Transformer: section 3 of the paper, top to bottom."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dragoman.attention import mask
+from dragoman.attention.multihead import KeyValue, MultiHead
+from dragoman.data.vocab import PAD
+from dragoman.layers.embedding import Embedding, Projection, token_table
+from dragoman.layers.initialise import xavier
+from dragoman.layers.positions import Positions
+from dragoman.layers.sublayer import FeedForward, Residual
+from dragoman.models.config import TransformerConfig
+from dragoman.models.seq2seq import Logits, Seq2Seq, Source, State
+
+Hidden = Float[Tensor, "batch n d_model"]
+Visible = Bool[Tensor, "batch 1 1 source"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The encoder's output, and which of its positions are real."""
+
+    hidden: Float[Tensor, "batch source d_model"]
+    visible: Visible
+
+
+@dataclass(frozen=True)
+class TransformerState(State):
+    """The keys and values each decoder layer has seen: of the target so far, and of the source."""
+
+    position: int
+    written: tuple[KeyValue, ...]
+    source: tuple[KeyValue, ...]
+    visible: Visible
+    owner: Int[Tensor, " rows"]
+    """Which source each row belongs to."""
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "TransformerState":
+        written = tuple(cache.select(rows) for cache in self.written)
+        owner = self.owner.index_select(0, rows)
+        if torch.equal(owner, self.owner):  # beams moved within their sentences: the source's part stays where it is
+            return TransformerState(self.position, written, self.source, self.visible, owner)
+        source = tuple(cache.select(rows) for cache in self.source)
+        return TransformerState(self.position, written, source, self.visible.index_select(0, rows), owner)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attention = _multihead(config)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
+        self.around_attention = _residual(config)
+        self.around_feed_forward = _residual(config)
+
+    def forward(self, x: Hidden, visible: Visible) -> Hidden:
+        y = self.around_attention.enter(x)
+        x = self.around_attention.join(x, self.self_attention(y, self.self_attention.remember(y), visible))
+        y = self.around_feed_forward.enter(x)
+        return self.around_feed_forward.join(x, self.feed_forward(y))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the encoder's output, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attention = _multihead(config)
+        self.cross_attention = _multihead(config)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
+        self.around_self = _residual(config)
+        self.around_cross = _residual(config)
+        self.around_feed_forward = _residual(config)
+
+    def forward(self, x: Hidden, past: KeyValue | None, source: KeyValue, visible: Visible) -> tuple[Hidden, KeyValue]:
+        """`past` is what this layer saw of earlier positions; without it, `x` is a whole target and masked causally.
+        Gives the output and what the layer has seen now.
+        """
+        y = self.around_self.enter(x)
+        new = self.self_attention.remember(y)
+        written = new if past is None else past.append(new)
+        x = self.around_self.join(x, self.self_attention(y, written, causal=past is None))
+        y = self.around_cross.enter(x)
+        x = self.around_cross.join(x, self.cross_attention(y, source, visible))
+        y = self.around_feed_forward.enter(x)
+        return self.around_feed_forward.join(x, self.feed_forward(y)), written
+
+
+class Encoder(nn.Module):
+    """The source's embedding and N encoder layers."""
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.embedding = _embedding(config, tokens)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
+        self.norm = _final_norm(config)
+
+    def forward(self, source: Source, visible: Visible) -> Float[Tensor, "batch source d_model"]:
+        x = self.embedding(source)
+        for layer in self.layers:
+            x = layer(x, visible)
+        hidden: Tensor = self.norm(x)
+        return hidden
+
+
+class Decoder(nn.Module):
+    """The target's embedding and N decoder layers."""
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.embedding = _embedding(config, tokens)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
+        self.norm = _final_norm(config)
+
+    def remember(self, memory: Float[Tensor, "batch source d_model"]) -> tuple[KeyValue, ...]:
+        """The keys and values of the source in every layer: once for all steps."""
+        return tuple(cast("DecoderLayer", layer).cross_attention.remember(memory) for layer in self.layers)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch n"],
+        position: int,
+        written: tuple[KeyValue, ...],
+        source: tuple[KeyValue, ...],
+        visible: Visible,
+    ) -> tuple[Hidden, tuple[KeyValue, ...]]:
+        """Tokens from `position` on, after what was `written` before them (nothing: the empty tuple)."""
+        x = self.embedding(tokens, position)
+        now: list[KeyValue] = []
+        for i, layer in enumerate(self.layers):
+            x, seen = layer(x, written[i] if written else None, source[i], visible)
+            now.append(seen)
+        return self.norm(x), tuple(now)
+
+
+class Transformer(Seq2Seq[Memory, TransformerState]):
+    """The encoder-decoder of Figure 1."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = config.target_vocabulary
+        self.max_target = config.max_positions
+        source = token_table(config.source_vocabulary, config.d_model)
+        target = source if config.tie == "all" else token_table(config.target_vocabulary, config.d_model)
+        output = token_table(config.target_vocabulary, config.d_model) if config.tie == "none" else target
+        self.encoder = Encoder(config, source)
+        self.decoder = Decoder(config, target)
+        self.projection = Projection(output)
+        xavier(self)
+
+    def encode(self, source: Source) -> Memory:
+        visible = mask.padding(source, PAD)
+        return Memory(self.encoder(source, visible), visible)
+
+    def start(self, memory: Memory) -> TransformerState:
+        source = self.decoder.remember(memory.hidden)
+        owner = torch.arange(memory.hidden.shape[0], device=memory.hidden.device)
+        return TransformerState(0, (), source, memory.visible, owner)
+
+    def step(self, tokens: Int[Tensor, " rows"], state: TransformerState) -> tuple[Logits, TransformerState]:
+        hidden, written = self.decoder(tokens[:, None], state.position, state.written, state.source, state.visible)
+        logits: Tensor = self.projection(hidden.squeeze(1))
+        return logits, TransformerState(state.position + 1, written, state.source, state.visible, state.owner)
+
+    def hidden(self, memory: Memory, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target d_model"]:
+        hidden, _ = self.decoder(target, 0, (), self.decoder.remember(memory.hidden), memory.visible)
+        assert isinstance(hidden, Tensor)
+        return hidden
+
+
+def _multihead(config: TransformerConfig) -> MultiHead:
+    return MultiHead(
+        config.d_model,
+        config.num_heads,
+        config.d_k,
+        config.d_v,
+        bias=config.attention_bias,
+        dropout=config.attention_dropout,
+    )
+
+
+def _residual(config: TransformerConfig) -> Residual:
+    return Residual(config.d_model, config.dropout, config.norm, config.norm_epsilon)
+
+
+def _embedding(config: TransformerConfig, tokens: nn.Embedding) -> Embedding:
+    positions = Positions(config.positions, config.max_positions, config.d_model)
+    return Embedding(tokens, positions, config.dropout)
+
+
+def _final_norm(config: TransformerConfig) -> nn.Module:
+    """Pre-norm leaves the sum of all layers unnormalised, so each stack ends with a norm; post-norm needs none."""
+    return nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if config.norm == "pre" else nn.Identity()
