@@ -1,0 +1,116 @@
+"""Label-smoothed cross entropy, summed, with the number of tokens it was summed over (section 5.4).
+
+`label_smoothed` takes logits and says what is meant. `projected_label_smoothed` takes what comes before the last
+projection and gives the same number and gradients with one array of the size of the logits instead of four: with a
+vocabulary of 37,000 they are most of the memory of a training step, and a good part of its time.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.data.vocab import PAD
+
+Spread = Literal["all", "others"]
+
+CHUNK = 500_000
+"""Logits turned into gradients at a time: few enough to stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum and its count: batches of different sizes can be added before anything is divided."""
+
+    total: Float[Tensor, ""]
+    """Summed over the tokens, in nats."""
+    num_tokens: int
+
+    @property
+    def mean(self) -> Float[Tensor, ""]:
+        """Per token."""
+        return self.total / self.num_tokens
+
+
+def label_smoothed(
+    logits: Float[Tensor, "*shape vocabulary"],
+    target: Int[Tensor, "*shape"],
+    epsilon: float = 0.1,
+    spread: Spread = "all",
+) -> Loss:
+    """Cross entropy with a target distribution that keeps 1 - epsilon for the true token and spreads epsilon.
+
+    Over which tokens, the paper does not say. `all`: epsilon / V on each, the true one included (Szegedy et al., 2016,
+    which the paper cites; torch, Hugging Face). `others`: epsilon / (V - 1) on all but the true one (tensor2tensor,
+    fairseq). PAD counts for nothing.
+    """
+    on_truth, elsewhere = _smooth(epsilon, logits.shape[-1], spread)
+    log_probabilities = logits.log_softmax(dim=-1)
+    truth = log_probabilities.gather(-1, target[..., None]).squeeze(-1)
+    per_token = -(on_truth - elsewhere) * truth - elsewhere * log_probabilities.sum(dim=-1)
+    real = target != PAD
+    return Loss(per_token[real].sum(), int(real.sum()))
+
+
+def projected_label_smoothed(
+    hidden: Float[Tensor, "*shape d_model"],
+    weight: Float[Tensor, "vocabulary d_model"],
+    target: Int[Tensor, "*shape"],
+    epsilon: float = 0.1,
+    spread: Spread = "all",
+) -> Loss:
+    """The same for logits = hidden . weight^T; none are made for PAD."""
+    on_truth, elsewhere = _smooth(epsilon, weight.shape[0], spread)
+    real = target != PAD
+    total = _ProjectedCrossEntropy.apply(hidden[real], weight, target[real], on_truth, elsewhere)  # type: ignore[no-untyped-call]
+    assert isinstance(total, Tensor)
+    return Loss(total, int(real.sum()))
+
+
+def _smooth(epsilon: float, vocabulary: int, spread: Spread) -> tuple[float, float]:
+    """The target probability of the true token and of every other one."""
+    if spread == "all":
+        return 1.0 - epsilon + epsilon / vocabulary, epsilon / vocabulary
+    return 1.0 - epsilon, epsilon / (vocabulary - 1)
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """-sum_k q_k log p_k, where q is `on_truth` at the true token and `elsewhere` at every other.
+
+    The gradient by the logits is p - q, so it is known as soon as they are, and goes through the projection at once.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, on_truth: float, elsewhere: float) -> Tensor:
+        compute = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
+        matrix = weight.to(compute)
+        with torch.autocast("cpu", enabled=False):
+            logits = hidden.to(compute) @ matrix.T
+            rows = max(1, CHUNK // weight.shape[0])
+            parts = zip(torch.split(logits, rows), torch.split(target, rows), strict=True)
+            total = sum(_loss_then_gradient(part, truth, on_truth, elsewhere) for part, truth in parts)
+            by_hidden, by_weight = logits @ matrix, logits.T @ hidden.to(compute)
+        ctx.save_for_backward(by_hidden.to(hidden.dtype), by_weight.to(weight.dtype))
+        return hidden.new_tensor(total, dtype=torch.promote_types(torch.float32, weight.dtype))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        by_hidden, by_weight = ctx.saved_tensors
+        return by_hidden * gradient, by_weight * gradient, None, None, None
+
+
+def _loss_then_gradient(
+    logits: Float[Tensor, "rows vocabulary"], target: Int[Tensor, " rows"], on_truth: float, elsewhere: float
+) -> float:
+    """The summed loss; afterwards, its gradient stands where the logits stood."""
+    p = logits.softmax(dim=-1, dtype=torch.promote_types(torch.float32, logits.dtype))
+    # log(sum(exp(logits))) without another pass of exponentials: the largest p is never too small for a logarithm.
+    normaliser = logits.amax(dim=-1).double() - p.amax(dim=-1).double().log()
+    truth = logits.gather(1, target[:, None]).squeeze(1).double()
+    everything = logits.sum(dim=-1, dtype=p.dtype).double()
+    loss = normaliser - elsewhere * everything - (on_truth - elsewhere) * truth
+    p.sub_(elsewhere).scatter_add_(1, target[:, None], p.new_full((len(p), 1), elsewhere - on_truth))
+    logits.copy_(p)
+    return float(loss.sum())
