@@ -1,0 +1,66 @@
+"""The `dragoman` command: gathers the commands, and turns what a user can mend into one line instead of a traceback.
+
+Nothing heavy is imported here or at the top of a command's file: help must be instant, and running a model must not
+need what training it needs.
+"""
+
+import re
+from importlib.metadata import requires
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from dragoman import __version__
+from dragoman.cli.plan import plan
+
+app = typer.Typer(
+    name="dragoman",
+    help="Train a Transformer on your own parallel text, ship it, and see what happens inside it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command()(plan)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dragoman {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. Exit code 2 says that the command, not the program, is to be mended."""
+    try:
+        app()
+    except ModuleNotFoundError as missing:
+        _fail(_which_extra(missing))
+    except ValueError as error:
+        _fail(str(error))
+
+
+def _which_extra(missing: ModuleNotFoundError) -> str:
+    """What to install. A module that no extra brings is our own mistake: it keeps its traceback."""
+    module = (missing.name or "").partition(".")[0]
+    for requirement in requires("dragoman") or ():
+        found = re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", requirement)
+        if found and found[1] == module and found[2] != "all":  # the smallest that helps
+            return f"this needs {module}: pip install 'dragoman[{found[2]}]'"
+    raise missing
+
+
+def _fail(message: str) -> NoReturn:
+    Console(stderr=True).print(Text(f"error: {message}", style="red"), soft_wrap=True)
+    raise SystemExit(2)

@@ -1,0 +1,113 @@
+"""The docs speak of what exists: the files, names, defaults and counts they give are those of the code."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from dragoman.decoding.options import LengthLimit, SearchOptions
+from dragoman.decoding.penalty import Penalty
+from dragoman.models import cost
+from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.presets import PRESETS, preset
+from dragoman.training.loss import label_smoothed
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "dragoman"
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+CONFIGS: list[type[BaseModel]] = [TransformerConfig, RecurrentConfig, SearchOptions, LengthLimit, Penalty]
+
+REFERENCE = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
+DEFAULT = re.compile(r"`(\w+)\.(\w+)` = `([^`]*)`")
+COUNT = re.compile(r"^\| `([\w.-]+)` \|(?: (\d*) ?\|)? (\d+\.\d\d) \|", re.MULTILINE)
+
+
+def read(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def names(body: list[ast.stmt], prefix: str = "") -> set[str]:
+    """What a file defines, members of classes by their dotted name."""
+    found: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                found |= names(node.body, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.AnnAssign | ast.Assign):
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            found |= {prefix + target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def exists(path: str, name: str) -> bool:
+    file = PACKAGE / path
+    return file.is_file() and name in names(ast.parse(file.read_text(encoding="utf-8")).body)
+
+
+def defaults() -> dict[tuple[str, str], str]:
+    """Every option with its default, as the docs write it."""
+    fields = {
+        (config.__name__, name): str(field.get_default())
+        for config in CONFIGS
+        for name, field in config.model_fields.items()
+        if not field.is_required()
+    }
+    loss = inspect.signature(label_smoothed).parameters.values()
+    return fields | {("label_smoothed", p.name): str(p.default) for p in loss if p.default is not p.empty}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_file_and_name_that_is_pointed_at_exists(page: Path) -> None:
+    references = REFERENCE.findall(page.read_text(encoding="utf-8"))
+    assert [f"{path}::{name}" for path, name in references if not exists(path, name)] == []
+
+
+def test_a_name_that_does_not_exist_would_be_found() -> None:
+    assert exists("decoding/penalty.py", "Penalty.divisor")
+    assert not exists("decoding/penalty.py", "Penalty.quotient")
+    assert not exists("decoding/penalties.py", "Penalty")
+    assert len(REFERENCE.findall(read("paper.md"))) > 40
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_default_that_is_named_is_the_real_one(page: Path) -> None:
+    said = {(owner, name): value for owner, name, value in DEFAULT.findall(page.read_text(encoding="utf-8"))}
+    real = defaults()
+    assert said == {option: real.get(option) for option in said}
+
+
+def test_the_page_on_the_paper_lists_every_option_that_can_depart_from_it() -> None:
+    said = {(owner, name) for owner, name, _ in DEFAULT.findall(read("paper.md"))}
+    structure = {("TransformerConfig", "family"), ("SearchOptions", "penalty"), ("SearchOptions", "max_length")}
+    assert {option for option in defaults() if option[0] != "RecurrentConfig"} - structure - said == set()
+
+
+def test_the_reference_lists_every_option() -> None:
+    said = {(owner, name) for owner, name, _ in DEFAULT.findall(read("reference/models.md"))}
+    models = {option for option in defaults() if option[0] in {"TransformerConfig", "RecurrentConfig"}}
+    assert said == models
+
+
+@pytest.mark.parametrize("page", ["paper.md", "reference/presets.md"])
+def test_parameters_printed_and_counted_are_the_real_ones(page: str) -> None:
+    rows = COUNT.findall(read(page))
+    assert len(rows) == {"paper.md": 11, "reference/presets.md": len(PRESETS)}[page]
+    for name, printed, counted in rows:
+        assert counted == f"{cost.parameters(preset(name)) / 1e6:.2f}", name
+        row = PRESETS[name].printed
+        assert printed == (str(row.parameters) if row and row.parameters else ""), name
+
+
+def test_every_source_file_has_its_place_in_the_design() -> None:
+    table = read("design.md").partition("### What exists")[2].partition("### What is planned")[0]
+    room, placed = "", set()
+    for row in re.findall(r"^\| *(\w*) *\| `(\w+\.py)` \|", table, re.MULTILINE):
+        room = row[0] or room
+        placed.add(f"{room}/{row[1]}")
+    files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")}
+    assert placed == files
