@@ -80,7 +80,7 @@ def options(draw: st.DrawFn) -> SearchOptions:
         beam_size=beam_size,
         num_best=draw(st.integers(1, beam_size)),
         penalty=draw(penalties),
-        max_length=LengthLimit(ratio=draw(st.sampled_from([0.0, 0.5, 1.5])), extra=draw(st.integers(0, 5))),
+        max_length=LengthLimit(ratio=draw(st.sampled_from([0.0, 0.5, 1.0])), extra=draw(st.integers(0, 4))),
         min_length=draw(st.integers(1, 4)),
         stop=draw(st.sampled_from(["safe", "count", "never"])),
     )
@@ -88,7 +88,7 @@ def options(draw: st.DrawFn) -> SearchOptions:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    num_sources = draw(st.integers(2, 4))
+    num_sources = draw(st.integers(2, 3))
     tokens, num = st.integers(UNK, 8), {"min_size": num_sources, "max_size": num_sources}
     return Case(
         seed=draw(st.integers(0, 9)),

@@ -73,7 +73,7 @@ def test_never_waits_for_the_limit_whatever_has_ended() -> None:
     ended = pool("never", beam_size=1, num_best=1)
     for _ in range(3):
         ended.add([5, EOS], [-0.1, -0.1])
-    assert not ended.is_enough(-1e9, 7)
+    assert ended.is_enough(-1e9, 7) is False
 
 
 def test_count_stops_when_as_many_have_ended_as_the_beam_is_wide() -> None:
