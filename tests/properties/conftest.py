@@ -7,8 +7,9 @@ import jaxtyping
 import pytest
 import torch
 
+from dragoman.config import Config
 from dragoman.models.build import build
-from dragoman.models.config import Config, RecurrentConfig, TransformerConfig
+from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq
 
 LOUDNESS = {torch.float64: 2.5, torch.float32: 1.5}

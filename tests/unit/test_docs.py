@@ -108,6 +108,6 @@ def test_every_source_file_has_its_place_in_the_design() -> None:
     room, placed = "", set()
     for row in re.findall(r"^\| *(\w*) *\| `(\w+\.py)` \|", table, re.MULTILINE):
         room = row[0] or room
-        placed.add(f"{room}/{row[1]}")
+        placed.add(row[1] if row[1] == f"{room}.py" else f"{room}/{row[1]}")
     files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")}
     assert placed == files

@@ -4,6 +4,7 @@ Nothing heavy is imported here or at the top of a command's file: help must be i
 need what training it needs.
 """
 
+import errno
 import re
 from importlib.metadata import requires
 from typing import Annotated, NoReturn
@@ -13,7 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 from dragoman import __version__
+from dragoman.cli.peek import peek
 from dragoman.cli.plan import plan
+from dragoman.cli.prepare import prepare
 
 app = typer.Typer(
     name="dragoman",
@@ -23,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+app.command()(prepare)
+app.command()(peek)
 app.command()(plan)
 
 
@@ -49,6 +54,8 @@ def main() -> None:
         _fail(_which_extra(missing))
     except ValueError as error:
         _fail(str(error))
+    except OSError as error:
+        _fail(_what_the_system_said(error))
 
 
 def _which_extra(missing: ModuleNotFoundError) -> str:
@@ -59,6 +66,14 @@ def _which_extra(missing: ModuleNotFoundError) -> str:
         if found and found[1] == module and found[2] != "all":  # the smallest that helps
             return f"this needs {module}: pip install 'dragoman[{found[2]}]'"
     raise missing
+
+
+def _what_the_system_said(error: OSError) -> str:
+    """A full disk, a missing permission: the system knows the file, and the user the mend."""
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        reason += "; make room and give the same command again"
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _fail(message: str) -> NoReturn:

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from dragoman.config import Config
 from dragoman.decoding.penalty import Penalty
-from dragoman.models.config import Config
 
 
 class LengthLimit(Config):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dragoman.models.config import Config
+from dragoman.config import Config
 
 
 class Penalty(Config):

@@ -96,6 +96,7 @@ def test_the_limit_follows_the_tokens_of_each_source_but_not_its_padding() -> No
     assert of.longest.tolist() == [9, 5, 7]
     assert of.shortest == 3
     assert of.prefix.shape == (3, 0)
+    assert of.prefix.dtype == of.longest.dtype == torch.int64
 
 
 def test_a_model_may_have_a_limit_of_its_own() -> None:

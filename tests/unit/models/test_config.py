@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from dragoman.models.config import Config, ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.config import Config
+from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
 
 VOCABULARIES = {"source_vocabulary": 31, "target_vocabulary": 31}
 

@@ -1,0 +1,83 @@
+"""`dragoman prepare`: from text files to a folder of encoded, shuffled, hashed shards."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def prepare(
+    source: Annotated[
+        list[str], typer.Option(metavar="FILE", help="Source text, or a TSV, JSON lines or Parquet file.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the prepared folder goes.")],
+    target: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Target text, line by line beside it.")
+    ] = None,
+    weight: Annotated[list[float] | None, typer.Option(help="How often an epoch goes through each corpus.")] = None,
+    held_out_source: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Development or test source, to be kept out of training.")
+    ] = None,
+    held_out_target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its target.")] = None,
+    vocabulary: Annotated[int | None, typer.Option(min=5, metavar="N", help="Subwords; else chosen by size.")] = None,
+    separate: Annotated[
+        bool, typer.Option("--separate", help="One vocabulary for each side, not one for both.")
+    ] = False,
+    keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep sentences too, for subword sampling.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes to work in.")] = 2,
+) -> None:
+    """Clean text files, learn subwords, and write shards ready for training.
+
+    Give --source and --target once for each corpus. What is wrong with a pair is counted by name, in a table here and
+    in report.json in the folder. Killed at any moment, the same command goes on where it was.
+    """
+    from rich.console import Console
+
+    from dragoman.cli.progress import shown
+    from dragoman.data.prepare import PrepareConfig, load_reports
+    from dragoman.data.prepare import prepare as run
+    from dragoman.data.vocab import Vocab
+    from dragoman.data.vocab_training import VocabConfig
+
+    if separate and not vocabulary:
+        raise ValueError("--separate needs the size of each vocabulary: give --vocabulary N")
+    config = PrepareConfig(
+        corpora=_corpora("train", source, target or [], weight or []),
+        held_out=_corpora("held-out", held_out_source or [], held_out_target or [], []),
+        vocabulary=VocabConfig(size=vocabulary, joint=not separate) if vocabulary else None,
+        keep_text=keep_text,
+    )
+    with shown() as progress:
+        prepared = run(config, out, workers, progress)
+    console = Console(highlight=False)
+    for name, report in load_reports(out).items():
+        console.print(f"[bold]{name}[/bold]")
+        console.print(report.table())
+    vocab = Vocab.load(out)
+    kind = "for both sides" if vocab.joint else f"and {vocab.target.size:,}, one for each side"
+    shards = sum(len(corpus.shards) for corpus in prepared.manifest.corpora)
+    pairs = prepared.manifest.counts["stayed"]
+    console.print(f"{pairs:,} pairs, {shards} shard{'s' * (shards != 1)}; subwords: {vocab.source.size:,} {kind}")
+    console.print(f"look at what the model will see: dragoman peek {out} 0", soft_wrap=True)
+
+
+def _corpora(name: str, sources: list[str], targets: list[str], weights: list[float]) -> tuple[object, ...]:
+    """One corpus for each source; targets go to the sources that are plain text, in order."""
+    from pydantic import ValidationError
+
+    from dragoman.data.corpus import CorpusConfig
+
+    if targets and len(targets) != len(sources):
+        raise ValueError(f"{len(sources)} --source but {len(targets)} --target: give them in pairs")
+    if weights and len(weights) != len(sources):
+        raise ValueError(f"{len(sources)} corpora but {len(weights)} --weight: give one for each")
+    corpora = []
+    for i, path in enumerate(sources):
+        fields: dict[str, object] = {"name": name if i == 0 else f"{name}-{i + 1}", "source": path}
+        fields |= {"target": targets[i]} if targets else {}
+        fields |= {"weight": weights[i]} if weights else {}
+        try:
+            corpora.append(CorpusConfig.model_validate(fields))
+        except ValidationError as error:
+            raise ValueError("; ".join(str(problem["ctx"]["error"]) for problem in error.errors())) from error
+    return tuple(corpora)

@@ -1,0 +1,202 @@
+"""A damaged prepared folder is never opened silently: each kind of damage is found and named, with its mend."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
+from dragoman.data.ragged import Ragged
+from dragoman.data.shards import ShardInfo, write_shard
+from dragoman.data.vocab import Vocab
+from dragoman.data.vocab_training import VocabConfig, train_vocab
+
+MEND = "run prepare again: it rewrites only what is damaged"
+SHARDS = ["news-0.arrow", "news-1.arrow", "talks-0.arrow"]
+FILES = [MANIFEST, "vocab.model", *SHARDS]
+
+
+def shard(folder: Path, file: str, seed: int) -> ShardInfo:
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 12, (2, 50 + seed))
+    sides = [
+        Ragged(random.integers(4, 300, n.sum()).astype(np.uint16), np.append(0, np.cumsum(n)).astype(np.int64))
+        for n in lengths
+    ]
+    return write_shard(folder / file, sides[0], sides[1], None, np.arange(50 + seed))
+
+
+def prepare(folder: Path, seed: int) -> Manifest:
+    folder.mkdir()
+    vocab = train_vocab(["ein Hund", "zwei Katzen"], [f"word {chr(97 + seed)}"], VocabConfig(size=278))
+    shards = [shard(folder, file, seed + i) for i, file in enumerate(SHARDS)]
+    manifest = Manifest(
+        corpora=(
+            PreparedCorpus(name="news", num_pairs=101 + 2 * seed, shards=tuple(shards[:2])),
+            PreparedCorpus(name="talks", weight=0.5, num_pairs=52 + seed, shards=(shards[2],)),
+        ),
+        vocabulary=vocab.save(folder),
+        settings={"lines_per_chunk": 1000, "clean": {"empty": "drop"}, "name": "größe"},
+        counts={"read": 200},
+    )
+    manifest.save(folder)
+    return manifest
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "prepared"
+    prepare(folder, seed=1)
+    return folder
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "copy"))
+
+
+def refused(folder: Path, file: str) -> str:
+    with pytest.raises(ValueError, match=f"{file}: .*{MEND}") as error:
+        Prepared.open(folder)
+    assert str(error.value).startswith(str(folder / file))
+    return str(error.value)
+
+
+def flip(path: Path, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+def test_a_prepared_folder_opens_and_gives_its_parts(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    prepared = Prepared.open(folder)
+    assert [corpus.name for corpus in prepared.manifest.corpora] == ["news", "talks"]
+    assert prepared.manifest.settings["name"] == "größe"
+    assert [prepared.shard(0, 1).num_pairs, prepared.shard(1, 0).num_pairs] == [52, 53]
+    assert Vocab.load(folder).joint
+
+
+def test_the_same_folder_has_the_same_bytes(tmp_path: Path, folder: Path) -> None:
+    prepare(tmp_path / "again", seed=1)
+    for file in FILES:
+        assert (tmp_path / "again" / file).read_bytes() == (folder / file).read_bytes()
+
+
+def test_a_hundred_single_bit_flips_are_all_found_and_named(folder: Path) -> None:
+    """Twenty in each file, so that small files are not spared."""
+    random = np.random.default_rng(3)
+    for file in FILES:
+        for bit in random.integers(0, 8 * (folder / file).stat().st_size, 20).tolist():
+            flip(folder / file, bit)
+            refused(folder, file)
+            flip(folder / file, bit)
+    Prepared.open(folder)
+
+
+def test_every_seventh_bit_flipped_in_a_small_manifest_is_found(tmp_path: Path) -> None:
+    Manifest(corpora=(), vocabulary=(), counts={"read": 7}).save(tmp_path)
+    for bit in range(0, 8 * (tmp_path / MANIFEST).stat().st_size, 7):
+        flip(tmp_path / MANIFEST, bit)
+        refused(tmp_path, MANIFEST)
+        flip(tmp_path / MANIFEST, bit)
+    Prepared.open(tmp_path)
+
+
+def test_without_verification_a_flip_in_a_shard_goes_unseen(folder: Path) -> None:
+    """That the tests above can fail at all."""
+    flip(folder / SHARDS[0], 8 * 2000)
+    assert Prepared.open(folder, verify=False).folder == folder
+    refused(folder, SHARDS[0])
+
+
+def test_twenty_truncations_are_all_found_and_named_even_without_verification(folder: Path) -> None:
+    random = np.random.default_rng(4)
+    for file in FILES:
+        content = (folder / file).read_bytes()
+        for size in random.integers(1, len(content), 4).tolist():
+            (folder / file).write_bytes(content[:size])
+            refused(folder, file)
+            with pytest.raises(ValueError, match=MEND):
+                Prepared.open(folder, verify=False)
+        (folder / file).write_bytes(content)
+    Prepared.open(folder)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_deleted_file_is_found_and_named(folder: Path, file: str) -> None:
+    (folder / file).unlink()
+    assert "missing" in refused(folder, file)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_an_empty_file_is_found_and_named(folder: Path, file: str) -> None:
+    (folder / file).write_bytes(b"")
+    refused(folder, file)
+
+
+@pytest.mark.parametrize("file", FILES[1:])
+def test_a_file_of_another_prepared_folder_is_found_and_named(folder: Path, tmp_path: Path, file: str) -> None:
+    prepare(tmp_path / "other", seed=2)
+    shutil.copy(tmp_path / "other" / file, folder / file)
+    refused(folder, file)
+
+
+def test_the_manifest_of_another_prepared_folder_is_found(folder: Path, tmp_path: Path) -> None:
+    prepare(tmp_path / "other", seed=2)
+    shutil.copy(tmp_path / "other" / MANIFEST, folder / MANIFEST)
+    refused(folder, "vocab.model")
+
+
+def test_two_files_of_one_folder_that_changed_places_are_found(folder: Path) -> None:
+    (folder / SHARDS[0]).rename(folder / "aside")
+    (folder / SHARDS[1]).rename(folder / SHARDS[0])
+    (folder / "aside").rename(folder / SHARDS[1])
+    assert "and 1 more: news-1.arrow" in refused(folder, SHARDS[0])
+
+
+@pytest.mark.parametrize("content", [b"[]", b"7", b"{}", b'{"manifest":[]}', b'{"manifest":7}', b"\xff\xfe", b"null"])
+def test_a_manifest_that_is_something_else_is_refused(folder: Path, content: bytes) -> None:
+    (folder / MANIFEST).write_bytes(content)
+    refused(folder, MANIFEST)
+
+
+def test_a_manifest_changed_by_hand_is_refused(folder: Path) -> None:
+    content = (folder / MANIFEST).read_text()
+    assert content.count('"weight":0.5') == 1
+    (folder / MANIFEST).write_text(content.replace('"weight":0.5', '"weight":5.0'))
+    refused(folder, MANIFEST)
+
+
+def resealed(folder: Path, **changes: object) -> None:
+    """Changes a manifest and gives it a hash that fits."""
+    body = json.loads((folder / MANIFEST).read_text())["manifest"] | changes
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    seal = hashlib.sha256(text.encode()).hexdigest()
+    (folder / MANIFEST).write_text(f'{{"sha256":"{seal}","manifest":{text}}}\n')
+
+
+def test_a_manifest_of_another_version_says_so(folder: Path) -> None:
+    resealed(folder, format_version=2)
+    with pytest.raises(ValueError, match=r"format 2 is not known here; it was written by another version of dragoman"):
+        Prepared.open(folder)
+
+
+def test_a_manifest_with_a_key_we_do_not_know_says_so(folder: Path) -> None:
+    resealed(folder, colour="green")
+    with pytest.raises(ValueError, match=r"colour[\s\S]*another version"):
+        Prepared.open(folder)
+
+
+def test_resealing_alone_is_accepted(folder: Path) -> None:
+    resealed(folder)
+    Prepared.open(folder)
+
+
+def test_a_manifest_with_a_file_outside_its_folder_is_refused(folder: Path) -> None:
+    resealed(folder, vocabulary=[{"file": "../secret", "sha256": "0" * 64, "num_bytes": 1}])
+    with pytest.raises(ValueError, match="vocabulary"):
+        Prepared.open(folder)

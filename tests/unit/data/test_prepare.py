@@ -1,0 +1,168 @@
+import gzip
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.data.corpus import CorpusConfig
+from dragoman.data.manifest import Manifest
+from dragoman.data.prepare import WORKSHOP, PrepareConfig, load_reports, prepare, suggested_size
+from dragoman.data.problem import Problem
+from dragoman.data.vocab import EOS, Vocab
+from dragoman.data.vocab_training import VocabConfig
+
+WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo") for b in ("r", "st", "nd") for c in ("a", "en", "o")]
+
+
+def sentences(number: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(3, 9))) + f" {i}" for i in range(number)]
+
+
+def write(folder: Path, name: str, lines: list[str]) -> CorpusConfig:
+    """A corpus whose target is its source in capitals."""
+    for side, text in (("source", lines), ("target", [line.upper() for line in lines])):
+        with gzip.open(folder / f"{name}.{side}.gz", "wt", encoding="utf-8") as file:
+            file.write("\n".join(text) + "\n")
+    return CorpusConfig(name=name, source=str(folder / f"{name}.source.gz"), target=str(folder / f"{name}.target.gz"))
+
+
+def config(*corpora: CorpusConfig, held_out: tuple[CorpusConfig, ...] = (), keep_text: bool = False) -> PrepareConfig:
+    vocabulary = VocabConfig(size=420)
+    return PrepareConfig(
+        corpora=corpora,
+        held_out=held_out,
+        vocabulary=vocabulary,
+        keep_text=keep_text,
+        lines_per_chunk=170,
+        pairs_per_shard=300,
+    )
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_every_pair_ends_in_a_shard_once_with_its_own_line(tmp_path: Path) -> None:
+    lines = sentences(1000, seed=1)
+    prepared = prepare(config(write(tmp_path, "train", lines), keep_text=True), tmp_path / "out")
+    vocab = Vocab.load(tmp_path / "out")
+    (corpus,) = prepared.manifest.corpora
+    assert [shard.num_pairs for shard in corpus.shards] != [0, 0, 0]
+    assert len(corpus.shards) == 3
+    seen = {}
+    for number, info in enumerate(corpus.shards):
+        shard = prepared.shard(0, number)
+        for row in range(info.num_pairs):
+            rows = shard.rows(np.array([row]))
+            assert rows.source.ids[-1] == EOS
+            seen[int(shard.lines(np.array([row]))[0])] = (
+                vocab.source.decode(rows.source.ids),
+                vocab.target.decode(rows.target.ids),
+            )
+    assert seen == {i: (line, line.upper()) for i, line in enumerate(lines)}
+
+
+def test_duplicates_stay_once_wherever_they_stand_and_are_reported(tmp_path: Path) -> None:
+    lines = sentences(600, seed=2)
+    repeated = [*lines, lines[5], lines[599], lines[5]]
+    prepared = prepare(config(write(tmp_path, "train", repeated)), tmp_path / "out")
+    report = load_reports(tmp_path / "out")["train"]
+    assert prepared.manifest.counts == {"read": 603, "stayed": 600}
+    assert report.count(Problem.DUPLICATE) == 3
+    assert report.dropped == 3
+    assert [example.line for example in report.examples[Problem.DUPLICATE]] == [601, 602, 603]
+    assert report.examples[Problem.DUPLICATE][0].source == lines[5]
+    shards = [prepared.shard(0, number) for number in range(2)]
+    kept = sorted(line for shard in shards for line in shard.lines(np.arange(shard.num_pairs)).tolist())
+    assert kept == list(range(600))
+
+
+def test_held_out_pairs_do_not_stay(tmp_path: Path) -> None:
+    lines = sentences(400, seed=3)
+    held_out = write(tmp_path, "dev", [lines[17], "something else altogether here", lines[311]])
+    prepared = prepare(config(write(tmp_path, "train", lines), held_out=(held_out,)), tmp_path / "out")
+    report = load_reports(tmp_path / "out")["train"]
+    assert prepared.manifest.counts["stayed"] == 398
+    assert [(example.line, example.note.rpartition("/")[2]) for example in report.examples[Problem.LEAK]] == [
+        (18, "dev.source.gz, line 1"),
+        (312, "dev.source.gz, line 3"),
+    ]
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    setup = config(write(tmp_path, "train", sentences(700, seed=4)), write(tmp_path, "more", sentences(200, seed=5)))
+    prepare(setup, tmp_path / "one", num_workers=1)
+    prepare(setup, tmp_path / "two", num_workers=2)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+
+
+def test_a_finished_folder_is_left_alone(tmp_path: Path) -> None:
+    setup = config(write(tmp_path, "train", sentences(300, seed=6)))
+    prepare(setup, tmp_path / "out")
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir() if path.name != ".lock"}
+    told: list[str] = []
+    prepare(setup, tmp_path / "out", progress=lambda what, done, total: told.append(what))
+    assert told == []
+    assert before == {
+        path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir() if path.name != ".lock"
+    }
+
+
+def test_a_damaged_folder_is_mended_to_the_same_bytes(tmp_path: Path) -> None:
+    setup = config(write(tmp_path, "train", sentences(800, seed=7)))
+    prepare(setup, tmp_path / "out")
+    before = content(tmp_path / "out")
+    shard = tmp_path / "out" / "train-00001.arrow"
+    damaged = bytearray(shard.read_bytes())
+    damaged[len(damaged) // 2] ^= 4
+    shard.write_bytes(damaged)
+    prepare(setup, tmp_path / "out")
+    assert content(tmp_path / "out") == before
+
+
+def test_a_folder_prepared_otherwise_is_refused_and_not_touched(tmp_path: Path) -> None:
+    corpus = write(tmp_path, "train", sentences(300, seed=8))
+    prepare(config(corpus), tmp_path / "out")
+    before = content(tmp_path / "out")
+    with pytest.raises(ValueError, match="other settings; give another --out"):
+        prepare(config(corpus, keep_text=True), tmp_path / "out")
+    assert content(tmp_path / "out") == before
+
+
+def test_what_another_unfinished_run_left_is_thrown_away(tmp_path: Path) -> None:
+    corpus = write(tmp_path, "train", sentences(300, seed=9))
+    work = tmp_path / "out" / WORKSHOP / "train"
+    work.mkdir(parents=True)
+    (work / "000000.raw.arrow").write_bytes(b"of another run")
+    (tmp_path / "out" / ".train-00000.arrow.0123.incomplete").write_bytes(b"half a file")
+    prepare(config(corpus), tmp_path / "out")
+    prepare(config(corpus), tmp_path / "fresh")
+    assert content(tmp_path / "out") == content(tmp_path / "fresh")
+
+
+def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
+    lines = sentences(50, seed=10)
+    train = write(tmp_path, "train", lines)
+    with pytest.raises(ValueError, match="no pair is left after cleaning"):
+        prepare(config(train, held_out=(write(tmp_path, "dev", lines),)), tmp_path / "out")
+
+
+def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    setup = config(write(tmp_path, "train", sentences(300, seed=11)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "save", fail)
+        with pytest.raises(RuntimeError, match="killed"):
+            prepare(setup, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    prepare(setup, tmp_path / "out")
+    assert not (tmp_path / "out" / WORKSHOP).exists()
+
+
+@pytest.mark.parametrize(("num_pairs", "size"), [(300, 410), (29_000, 8514), (170_000, 20615), (5_000_000, 37_000)])
+def test_the_vocabulary_follows_the_number_of_pairs(num_pairs: int, size: int) -> None:
+    assert suggested_size(num_pairs) == size

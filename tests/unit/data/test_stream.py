@@ -1,0 +1,92 @@
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import fsspec
+import pytest
+import zstandard
+
+from dragoman.data import stream
+from dragoman.data.stream import read_blocks, without_packing
+
+TEXT = "".join(f"Satz Nummer {i}: schön.\n" for i in range(5000)).encode()
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".zst", zstandard.compress)])
+def test_any_packing_gives_the_same_bytes_in_any_blocks(tmp_path: Path, monkeypatch, suffix, pack, block) -> None:
+    monkeypatch.setattr(stream, "BLOCK", block)
+    text = TEXT[:3000] if block < 10 else TEXT
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(pack(text))
+    assert b"".join(read_blocks(str(path))) == text
+
+
+def test_archives_made_of_several_parts_are_read_to_the_end(tmp_path: Path) -> None:
+    for suffix, pack in ((".gz", gzip.compress), (".zst", zstandard.compress)):
+        path = tmp_path / f"a{suffix}"
+        path.write_bytes(pack(b"one\n") + pack(b"two\n"))
+        assert b"".join(read_blocks(str(path))) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_fsspec_addresses_are_read(suffix: str) -> None:
+    address = f"memory://corpus/a.de{suffix}"
+    with fsspec.open(address, "wb") as file:
+        file.write(gzip.compress(TEXT) if suffix else TEXT)
+    assert b"".join(read_blocks(address)) == TEXT
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
+    assert b"".join(read_blocks("-")) == TEXT
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("harm", ["cut", "flip", "plain"])
+def test_a_damaged_archive_is_named(tmp_path: Path, suffix: str, harm: str) -> None:
+    packed = bytearray(
+        gzip.compress(TEXT) if suffix == ".gz" else zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
+    )
+    if harm == "cut":
+        packed = packed[:-3]
+    elif harm == "flip":
+        packed[len(packed) // 2] ^= 16
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(TEXT if harm == "plain" else packed)
+    with pytest.raises(ValueError, match=rf"a\.de\{suffix}: it cannot be read to its end .*fetch or pack it again"):
+        list(read_blocks(str(path)))
+
+
+def test_a_missing_file_is_named_and_its_likely_name_too(tmp_path: Path) -> None:
+    (tmp_path / "train.en.gz").write_bytes(gzip.compress(TEXT))
+    with pytest.raises(ValueError, match=r"train\.en: there is no such file; did you mean .*train\.en\.gz\?"):
+        list(read_blocks(str(tmp_path / "train.en")))
+    with pytest.raises(ValueError, match=r"nowhere/x: there is no such file$"):
+        list(read_blocks(str(tmp_path / "nowhere" / "x")))
+    with pytest.raises(ValueError, match=r"memory://nowhere/x: there is no such file$"):
+        list(read_blocks("memory://nowhere/x"))
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="this is a folder; name the file inside it"):
+        list(read_blocks(str(tmp_path)))
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, mode: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ValueError, match=r"secret\.en: no permission to read it"):
+        list(read_blocks(str(tmp_path / "secret.en")))
+
+
+def test_an_address_nothing_can_open_is_named() -> None:
+    with pytest.raises(ValueError, match="carrier-pigeon://a: no way to open this kind of address is installed"):
+        list(read_blocks("carrier-pigeon://a"))
+
+
+def test_a_name_loses_the_suffix_of_its_packing_only() -> None:
+    assert [without_packing(name) for name in ("a.tsv.gz", "a.zst", "a.tsv")] == ["a.tsv", "a", "a.tsv"]
