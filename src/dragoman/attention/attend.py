@@ -17,9 +17,9 @@ from dragoman.attention.tap import Seam
 
 Path = Literal["explicit", "fused"]
 
-FUSED_BF16_BACKWARD_FROM = 512
-"""On CPUs the backward of the fused kernel is up to 22 times slower in bfloat16 than the explicit path on short
-sequences; they meet at about this many keys (docs/results.md)."""
+FUSED_BF16_BACKWARD_FROM = 256
+"""On CPUs the fused kernel's backward in bfloat16 is several times slower than the explicit path on short sequences;
+they meet at about this many keys (docs/results.md)."""
 
 
 def fastest_path(device: str, dtype: torch.dtype, num_keys: int, with_gradient: bool) -> Path:

@@ -241,3 +241,23 @@ def test_a_score_no_kernel_knows_is_computed_explicitly() -> None:
     assert mixed.shape == (BATCH, HEADS, QUERIES, D_K)
     weights = score(query, score.prepare(wide)).softmax(dim=-1)
     torch.testing.assert_close(mixed, weights @ value, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_causal_without_a_key_for_each_query_is_refused_on_every_path(path: Path) -> None:
+    with pytest.raises(ValueError, match=f"not {KEYS} for {QUERIES}: use visible"):
+        Attend(ScaledDot(), path=path)(*inputs(), causal=True)
+
+
+def test_a_query_that_sees_nothing_makes_no_nan_even_on_the_way() -> None:
+    visible = some_visible(QUERIES, KEYS)
+    visible[0, 0, 2] = False
+    with torch.autograd.set_detect_anomaly(True):  # type: ignore[no-untyped-call]
+        output_and_gradients(Attend(ScaledDot(), path="explicit"), inputs(), visible, causal=False)
+
+
+def test_values_alone_that_need_a_gradient_count_as_training() -> None:
+    attend = Attend(ScaledDot())
+    query, key, value = inputs(torch.bfloat16)
+    assert attend._path(query.detach(), key.detach(), value) == "explicit"
+    assert attend._path(query.detach(), key.detach(), value.detach()) == "fused"

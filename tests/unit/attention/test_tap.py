@@ -393,3 +393,25 @@ def test_steps_of_different_rows_are_read_one_by_one(model: Transformer) -> None
     with pytest.raises(ValueError, match=r"different rows \(\[2, 4\]\).*steps\(\)"):
         tap[CROSS]
     assert [step.shape[0] for step in tap.steps(CROSS)] == [4, 2]
+
+
+def test_a_tap_tells_what_it_has_seen_even_where_maps_cannot_be_stacked(model: Transformer) -> None:
+    source, _ = drawn()
+    with Tap(model) as tap:
+        model.encode(source)
+        model.encode(source[:1])
+    assert "encoder.layers.0.self_attention" in tap
+    assert "decoder.layers.0.self_attention" not in tap
+    with pytest.raises(ValueError, match="different rows"):
+        tap["encoder.layers.0.self_attention"]
+
+
+def test_a_closed_tap_keeps_no_other_tap_alive(model: Transformer) -> None:
+    outer = Tap(model)
+    with outer, Tap(model) as inner:
+        model(*drawn())
+    kept = weakref.ref(outer)
+    del outer
+    gc.collect()
+    assert kept() is None
+    assert len(inner) > 0
