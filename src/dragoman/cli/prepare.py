@@ -25,19 +25,24 @@ def prepare(
     ] = False,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep sentences too, for subword sampling.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes to work in.")] = 2,
+    ray: Annotated[bool, typer.Option("--ray", help="Work on a Ray cluster that shares the folders.")] = False,
 ) -> None:
     """Clean text files, learn subwords, and write shards ready for training.
 
     Give --source and --target once for each corpus. What is wrong with a pair is counted by name, in a table here and
     in report.json in the folder. Killed at any moment, the same command goes on where it was.
     """
+    from contextlib import nullcontext
+
     from rich.console import Console
 
     from dragoman.cli.progress import shown
+    from dragoman.data.cluster import cluster, in_cluster
     from dragoman.data.prepare import PrepareConfig, load_reports
     from dragoman.data.prepare import prepare as run
     from dragoman.data.vocab import Vocab
     from dragoman.data.vocab_training import VocabConfig
+    from dragoman.data.workers import in_processes
 
     if separate and not vocabulary:
         raise ValueError("--separate needs the size of each vocabulary: give --vocabulary N")
@@ -47,12 +52,12 @@ def prepare(
         vocabulary=VocabConfig(size=vocabulary, joint=not separate) if vocabulary else None,
         keep_text=keep_text,
     )
-    with shown() as progress:
-        prepared = run(config, out, workers, progress)
+    with shown() as progress, cluster(workers) if ray else nullcontext():
+        prepared = run(config, out, workers, progress, in_cluster if ray else in_processes)
     console = Console(highlight=False)
     for name, report in load_reports(out).items():
         console.print(f"[bold]{name}[/bold]")
-        console.print(report.table())
+        console.print(report.table() if report.counts else f"{report.pairs:,} pairs read; nothing is wrong with them")
     vocab = Vocab.load(out)
     kind = "for both sides" if vocab.joint else f"and {vocab.target.size:,}, one for each side"
     shards = sum(len(corpus.shards) for corpus in prepared.manifest.corpora)

@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -50,6 +51,9 @@ Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how many pieces of it are done, and of how many, once that is known."""
 
 
+Do = Callable[[Callable[..., Any], Sequence[Any]], Iterator[Any]]
+"""Does a function to each of some tasks, somewhere, and gives the results in order."""
+
 Settings = dict[str, Any]
 """The configuration as JSON, and what the files looked like."""
 
@@ -78,8 +82,17 @@ class Cut(NamedTuple):
     num_lines: int
 
 
-def prepare(config: PrepareConfig, folder: Path, num_workers: int = 1, progress: Progress | None = None) -> Prepared:
-    """Does what is missing, and gives the finished folder. A finished one is verified and mended."""
+def prepare(
+    config: PrepareConfig,
+    folder: Path,
+    num_workers: int = 1,
+    progress: Progress | None = None,
+    run: Callable[..., Iterator[Any]] = in_processes,
+) -> Prepared:
+    """Does what is missing, and gives the finished folder. A finished one is verified and mended.
+
+    `run` is workers.in_processes or cluster.in_cluster: where the work is done changes nothing about the bytes.
+    """
     check_corpora([*config.corpora, *config.held_out])
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give --out a folder")
@@ -92,7 +105,8 @@ def prepare(config: PrepareConfig, folder: Path, num_workers: int = 1, progress:
         for left_over in folder.glob(f".*{UNFINISHED}"):
             left_over.unlink()
         work = _workshop(folder, settings)
-        _run(config, folder, work, settings, num_workers, progress or (lambda *_: None))
+        do = partial(run, num_workers=num_workers)
+        _run(config, folder, work, settings, do, progress or (lambda *_: None))
         shutil.rmtree(work)
         return Prepared.open(folder, verify=False)
 
@@ -102,12 +116,12 @@ def _run(
     folder: Path,
     work: Path,
     settings: Settings,
-    num_workers: int,
+    do: Do,
     progress: Progress,
 ) -> None:
     cuts = [_cut(corpus, work, config.lines_per_chunk, progress) for corpus in config.corpora]
     held_out = hold_out(config.held_out, config.clean) if config.held_out else None
-    reports = [_clean(cut, config.clean, held_out, num_workers, progress) for cut in cuts]
+    reports = [_clean(cut, config.clean, held_out, do, progress) for cut in cuts]
     _save_reports(folder, cuts, reports)
     for cut, report in zip(cuts, reports, strict=True):
         if not report.stayed:
@@ -115,7 +129,7 @@ def _run(
     vocab = _vocabulary(folder, cuts, config, progress)
     corpora = []
     for number, cut in enumerate(cuts):
-        gathered = _gather(cut, vocab, config, folder, num_workers, progress)
+        gathered = _gather(cut, vocab, config, folder, do, progress)
         reports[number] += _duplicates(cut, gathered)
         shards = tuple(shard.info for shard in gathered)
         pairs = sum(shard.num_pairs for shard in shards)
@@ -142,12 +156,12 @@ def _cut(corpus: CorpusConfig, work: Path, lines_per_chunk: int, progress: Progr
     return Cut(corpus, shop, *json.loads(done.read_bytes()))
 
 
-def _clean(cut: Cut, settings: CleanConfig, held_out: HeldOut | None, num_workers: int, progress: Progress) -> Report:
+def _clean(cut: Cut, settings: CleanConfig, held_out: HeldOut | None, do: Do, progress: Progress) -> Report:
     # A chunk from the middle stands for the corpus better than its beginning.
     profile = profile_of(load_raw(cut.shop, cut.num_chunks // 2), settings)
     tasks = [CleanTask(cut.shop, chunk, settings, profile, held_out) for chunk in range(cut.num_chunks)]
     report = Report()
-    for part in in_processes(clean_chunk, tasks, num_workers):
+    for part in do(clean_chunk, tasks):
         report += part
         progress(f"clean {cut.corpus.name}", report.pairs, cut.num_lines)
     return report
@@ -182,20 +196,18 @@ def _sample(cuts: Sequence[Cut], side: str, size: int) -> Iterator[str]:
                 yield batch.column(side)[row].as_py()
 
 
-def _gather(
-    cut: Cut, vocab: Vocab, config: PrepareConfig, folder: Path, num_workers: int, progress: Progress
-) -> list[Gathered]:
+def _gather(cut: Cut, vocab: Vocab, config: PrepareConfig, folder: Path, do: Do, progress: Progress) -> list[Gathered]:
     num_shards = max(1, round(cut.num_lines / config.pairs_per_shard))
     encode = [EncodeTask(cut.shop, i, vocab, num_shards, config.keep_text) for i in range(cut.num_chunks)]
     done = 0
-    for num_pairs in in_processes(encode_chunk, encode, num_workers):
+    for num_pairs in do(encode_chunk, encode):
         done += num_pairs
         progress(f"encode {cut.corpus.name}", done, None)
     keep_duplicates = config.clean.policy(Problem.DUPLICATE) == "keep"
     paths = [folder / f"{cut.corpus.name}-{shard:05}.arrow" for shard in range(num_shards)]
     gather = [ShardTask(cut.shop, cut.num_chunks, i, path, keep_duplicates) for i, path in enumerate(paths)]
     gathered = []
-    for shard in in_processes(gather_shard, gather, num_workers):
+    for shard in do(gather_shard, gather):
         gathered.append(shard)
         progress(f"write the shards of {cut.corpus.name}", len(gathered), num_shards)
     return gathered
