@@ -158,8 +158,8 @@ def cases() -> dict[str, Case]:
     return {
         "small_fp32": Case(small, 96, torch.float32),
         "small_bf16": Case(small, 96, torch.bfloat16),
-        "base_fp32": Case(base, 48, torch.float32),
-        "base_bf16": Case(base, 48, torch.bfloat16),
+        "base_fp32": Case(base, 96, torch.float32),
+        "base_bf16": Case(base, 96, torch.bfloat16),
     }
 
 

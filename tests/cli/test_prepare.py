@@ -48,6 +48,14 @@ def test_peek_shows_text_pieces_and_ids_of_any_batch(tmp_path: Path) -> None:
     assert shown[7] == f"  target  {GERMAN[line - 1]}"
 
 
+def test_a_terminal_that_lacks_letters_shows_the_rest(tmp_path: Path) -> None:
+    run(*pair(tmp_path))
+    plain = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"}
+    done = run("peek", str(tmp_path / "out"), env=plain)
+    assert done.returncode == 0, done.stderr
+    assert "?the" in done.stdout
+
+
 Mistake = Callable[[Path], list[str]]
 
 
@@ -114,7 +122,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda f: [*pair(f), "--held-out-source", str(f / "a.en"), "--held-out-target", str(f / "a.de")],
         "a.en",
     ),
-    "peek into a folder that is not prepared": (lambda f: ["peek", str(f)], "manifest.json"),
+    "peek into a folder that is not prepared": (lambda f: ["peek", str(f)], "not a finished prepared folder"),
+    "peek into a folder that is not there": (lambda f: ["peek", str(f / "nowhere")], "no such folder"),
+    "a weight of nothing": (plus("--weight", "0"), "--weight 0"),
 }
 
 

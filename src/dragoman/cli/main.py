@@ -5,7 +5,9 @@ need what training it needs.
 """
 
 import errno
+import io
 import re
+import sys
 from importlib.metadata import requires
 from typing import Annotated, NoReturn
 
@@ -48,6 +50,9 @@ def _options(
 
 def main() -> None:
     """Run the command line. Exit code 2 says that the command, not the program, is to be mended."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
     try:
         app()
     except ModuleNotFoundError as missing:

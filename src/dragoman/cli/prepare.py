@@ -1,7 +1,8 @@
 """`dragoman prepare`: from text files to a folder of encoded, shuffled, hashed shards."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,5 +85,11 @@ def _corpora(name: str, sources: list[str], targets: list[str], weights: list[fl
         try:
             corpora.append(CorpusConfig.model_validate(fields))
         except ValidationError as error:
-            raise ValueError("; ".join(str(problem["ctx"]["error"]) for problem in error.errors())) from error
+            raise ValueError("; ".join(_said(problem) for problem in error.errors())) from error
     return tuple(corpora)
+
+
+def _said(problem: Mapping[str, Any]) -> str:
+    """What is wrong, in our own words where we have some."""
+    ours = problem.get("ctx", {}).get("error")
+    return str(ours) if ours else f"--{problem['loc'][0]} {problem['input']}: {problem['msg']}"

@@ -51,7 +51,7 @@ class CorpusConfig(Config):
         kept_as = self.kept_as
         if kept_as == "text" and self.target is None:
             raise ValueError(
-                f"{self.source}: a text corpus needs a target; if this carries both sides, say format: tsv or jsonl"
+                f"{self.source}: a text corpus needs a target; a file with both sides is named .tsv, .jsonl or .parquet"
             )
         if kept_as != "text" and self.target is not None:
             raise ValueError(f"{self.source}: {kept_as} carries both sides: leave out target {self.target}")

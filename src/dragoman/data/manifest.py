@@ -49,6 +49,8 @@ class Manifest(Config):
         """Reads the manifest back; refuses one whose hash is not its own."""
         path = folder / MANIFEST
         if not path.is_file():
+            if not folder.is_dir():
+                raise ValueError(f"{folder}: there is no such folder; dragoman prepare makes one")
             raise DamageError(path, "the file is missing, so this is not a finished prepared folder")
         body = _body(path)
         if body.get("format_version") != 1:

@@ -78,14 +78,14 @@ class _Sample:
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = texts
         self.num_texts = 0
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             for text in self.texts:
                 yield utf8(text, self.num_texts)
                 self.num_texts += 1
-        except Exception as error:
+        except BaseException as error:
             self.failure = error
             raise
 

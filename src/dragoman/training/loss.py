@@ -92,13 +92,17 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             parts = zip(torch.split(logits, rows), torch.split(target, rows), strict=True)
             total = sum(_loss_then_gradient(part, truth, on_truth, elsewhere) for part, truth in parts)
             by_hidden, by_weight = logits @ matrix, logits.T @ hidden.to(compute)
-        ctx.save_for_backward(by_hidden.to(hidden.dtype), by_weight.to(weight.dtype))
+        ctx.gradients = [by_hidden.to(hidden.dtype), by_weight.to(weight.dtype)]
         return hidden.new_tensor(total, dtype=torch.promote_types(torch.float32, weight.dtype))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        by_hidden, by_weight = ctx.saved_tensors
-        return by_hidden * gradient, by_weight * gradient, None, None, None
+        if not ctx.gradients:
+            raise RuntimeError("the gradients of this loss were taken already, and are gone: compute it again")
+        # Scaled where they are: a copy would be the largest array of the whole step.
+        by_hidden, by_weight = (part.mul_(gradient) for part in ctx.gradients)
+        ctx.gradients = []
+        return by_hidden, by_weight, None, None, None
 
 
 def _loss_then_gradient(

@@ -109,3 +109,12 @@ def test_special_tokens_spelled_in_the_training_text_never_become_special_ids(ki
         assert ids[-1] == EOS
         assert not set(ids[:-1].tolist()) & {PAD, BOS, EOS, UNK}
         assert model.decode(ids) == spelled
+
+
+def test_an_interrupt_while_the_sample_is_read_stays_an_interrupt() -> None:
+    def interrupted() -> Iterator[str]:
+        yield "one sentence"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_subwords(interrupted(), VocabConfig(size=300))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dragoman.data.vocab import BOS, EOS
+from dragoman.decoding.hypothesis import Candidate
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.decoding.search import beam_search, greedy_search
@@ -71,6 +72,12 @@ def test_every_candidate_is_kept_when_asked_for(bigram: Callable) -> None:
 def test_what_is_impossible_is_no_candidate(bigram: Callable) -> None:
     result = beam_search(bigram(GARDEN_PATH, vocabulary=6), SOURCE, options(3), [[5, 5]], keep_history=True)[0]
     assert [[(c.token, c.place) for c in step] for step in result.history] == [[(5, 0)], [(5, 0)], [(EOS, None)]]
+
+
+def test_an_end_has_no_place_even_where_nothing_else_could_take_it(bigram: Callable) -> None:
+    mute = bigram({BOS: {EOS: 1.0}}, vocabulary=3)
+    result = beam_search(mute, SOURCE, options(4, beam_size=3), keep_history=True)[0]
+    assert result.history == ((Candidate(parent=0, token=EOS, log_probability=0.0, place=None, ended=True),),)
 
 
 def test_without_being_asked_no_history_is_kept(bigram: Callable) -> None:

@@ -94,6 +94,14 @@ def test_under_autocast_the_projected_loss_is_within_bfloat16_of_the_true_one() 
     assert hidden.grad.dtype == torch.float32
 
 
+def test_gradients_are_given_once() -> None:
+    hidden, weight, target = example()
+    total = projected_label_smoothed(hidden, weight, target).total
+    torch.autograd.grad(total, (hidden, weight), retain_graph=True)
+    with pytest.raises(RuntimeError, match="compute it again"):
+        torch.autograd.grad(total, (hidden, weight))
+
+
 def test_a_batch_of_nothing_but_padding_costs_nothing() -> None:
     hidden, weight, _ = example()
     loss = projected_label_smoothed(hidden, weight, torch.full((BATCH, LENGTH), PAD))
