@@ -65,9 +65,10 @@ def main() -> None:
             process = start(arguments, folder / "killed")
             # A run that goes on where another was killed is shorter; early moments are likelier to hit it.
             time.sleep(moments.uniform(0.1, 0.9) * duration)
-            hit += process.poll() is None
-            # The whole group at once, or the parent alone: its workers must notice.
-            (os.killpg if moments.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
+            if process.poll() is None:
+                hit += 1
+                # The whole group at once, or the parent alone: its workers must notice.
+                (os.killpg if moments.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
             process.communicate()
             if (folder / "killed" / "manifest.json").exists():
                 for path in (folder / "killed").iterdir():

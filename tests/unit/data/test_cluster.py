@@ -67,6 +67,7 @@ def contents(shop: Workshop) -> dict[str, bytes]:
 
 # Ray 2.60 warns of settings of its own.
 @pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.")
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_results_and_the_same_bytes_as_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
