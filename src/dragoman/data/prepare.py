@@ -20,7 +20,7 @@ from pydantic import Field
 from dragoman.config import Config
 from dragoman.data.clean import profile_of
 from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
-from dragoman.data.durable import UNFINISHED, damage, write_durably
+from dragoman.data.durable import UNFINISHED, FileInfo, damage, write_durably
 from dragoman.data.leak import HeldOut, hold_out
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.problem import CleanConfig, Problem
@@ -168,13 +168,15 @@ def _clean(cut: Cut, settings: CleanConfig, held_out: HeldOut | None, do: Do, pr
 
 
 def _vocabulary(folder: Path, cuts: Sequence[Cut], config: PrepareConfig, progress: Progress) -> Vocab:
-    done = folder / WORKSHOP / "vocabulary.done"
-    if not done.exists():
+    done = folder / WORKSHOP / "vocabulary.json"
+    saved = [FileInfo.model_validate(info) for info in json.loads(done.read_bytes())] if done.exists() else []
+    if not saved or any(damage(folder, info) for info in saved):
         progress("learn the vocabulary", 0, None)
         source, target = (_sample(cuts, side, config.sample) for side in ("source", "target"))
         vocabulary = config.vocabulary or VocabConfig(size=suggested_size(sum(cut.num_lines for cut in cuts)))
-        train_vocab(source, target, vocabulary).save(folder)
-        write_durably(done, lambda sink: sink.write(b""))
+        saved = list(train_vocab(source, target, vocabulary).save(folder))
+        content = json.dumps([info.model_dump() for info in saved]).encode()
+        write_durably(done, lambda sink: sink.write(content))
     return Vocab.load(folder)
 
 

@@ -18,7 +18,7 @@ from dragoman.config import Config
 from dragoman.data.clean import clean
 from dragoman.data.corpus import Chunk
 from dragoman.data.duplicates import first_of_each, hash_pairs
-from dragoman.data.durable import Sink, write_durably
+from dragoman.data.durable import Sink, damage, write_durably
 from dragoman.data.leak import HeldOut
 from dragoman.data.problem import CleanConfig
 from dragoman.data.profile import Profile
@@ -146,15 +146,16 @@ class Gathered(Config):
 def gather_shard(task: ShardTask) -> Gathered:
     """The pairs of one shard, each once, in their length cells. Its record is written last."""
     record = task.shop.record(task.shard)
-    if not record.exists():
+    done = Gathered.model_validate_json(record.read_bytes()) if record.exists() else None
+    if done is None or damage(task.path.parent, done.info):
         batch = pa.concat_batches([_part(task.shop.encoded(chunk), task.shard) for chunk in range(task.num_chunks)])
         is_first = np.ones(batch.num_rows, bool) if task.keep_duplicates else first_of_each(_hashes(batch))
         lost = batch.column("line").to_numpy()[~is_first]
         info = _write(task.path, batch.filter(pa.array(is_first)))
-        gathered = Gathered(info=info, duplicates=len(lost), first_duplicates=tuple(lost[:EXAMPLES].tolist()))
-        content = gathered.model_dump_json().encode()
+        done = Gathered(info=info, duplicates=len(lost), first_duplicates=tuple(lost[:EXAMPLES].tolist()))
+        content = done.model_dump_json().encode()
         write_durably(record, lambda sink: sink.write(content))
-    return Gathered.model_validate_json(record.read_bytes())
+    return done
 
 
 def find_lines(shop: Workshop, num_chunks: int, lines: Sequence[int]) -> list[Example]:

@@ -142,6 +142,20 @@ def test_what_another_unfinished_run_left_is_thrown_away(tmp_path: Path) -> None
     assert content(tmp_path / "out") == content(tmp_path / "fresh")
 
 
+def test_files_lost_before_the_workshop_was_cleared_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = config(write(tmp_path, "train", sentences(500, seed=12)))
+    prepare(setup, tmp_path / "straight")
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.data.prepare.shutil.rmtree", lambda _: None)
+        prepare(setup, tmp_path / "out")
+    (tmp_path / "out" / "vocab.model").unlink()
+    (tmp_path / "out" / "train-00001.arrow").unlink()
+    prepare(setup, tmp_path / "out")
+    assert content(tmp_path / "out") == content(tmp_path / "straight")
+
+
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
     lines = sentences(50, seed=10)
     train = write(tmp_path, "train", lines)
