@@ -94,6 +94,18 @@ def test_the_penalty_ranks(bigram: Callable) -> None:
         assert found.best.score == pytest.approx(by_hand[first], abs=1e-6)
 
 
+def test_where_the_short_is_favoured_stopping_safely_counts_the_tokens_written(bigram: Callable) -> None:
+    """By n * log-probability, 4 can still become log(0.6) * 2 in its next token, better than the log(0.3) of the end
+    at once; were it thought longer than it is, the search would stop there.
+    """
+    model = bigram({BOS: {4: 0.6, EOS: 0.3, 5: 0.1}, 4: {EOS: 0.99, 5: 0.01}, 5: {EOS: 1.0}}, vocabulary=6)
+    short = Penalty(formula="length", alpha=-1.0)
+    found = beam_search(model, SOURCE, options(6, num_best=1, penalty=short), keep_history=True)[0]
+    assert found.best.tokens == (4,)
+    assert found.best.score == pytest.approx(2 * math.log(0.6 * 0.99), abs=1e-6)
+    assert len(found.history) == 2
+
+
 def test_left_to_itself_a_search_is_the_papers(bigram: Callable) -> None:
     """A beam of four, one result, gnmt with alpha 0.6, at most 50 tokens more than the source."""
     model = bigram(GARDEN_PATH, ENDLESS, vocabulary=6)

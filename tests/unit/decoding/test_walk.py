@@ -76,6 +76,14 @@ def test_an_output_may_end_at_once(bigram: Callable) -> None:
     assert truth.log_probabilities == pytest.approx([math.log(0.25)], abs=1e-6)
 
 
+def test_a_walk_keeps_no_graph(bigram: Callable) -> None:
+    model = bigram(*TABLES, vocabulary=6)
+    model.logits.requires_grad_()
+    choose, shown = script([EOS, EOS])
+    walk(model, SOURCE, rules([9, 9]), PER_TOKEN, choose)
+    assert not shown[0].requires_grad
+
+
 @pytest.mark.parametrize(
     ("computed", "added"),
     [
