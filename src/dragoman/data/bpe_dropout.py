@@ -69,9 +69,12 @@ class BPEDropout:
         where = np.minimum(np.searchsorted(self.pairs, pair), len(self.pairs) - 1)
         possible = (self.pairs[where] == pair) & ~chance(rate, len(pair), random)
         left, made = left[possible], self.merged[where[possible]]
-        best = np.lexsort((left, made, word[left]))
-        first = np.append(True, np.diff(word[left[best]]) > 0)[: len(best)]
-        return left[best[first]], made[best[first]]
+        if not len(left):
+            return left, made
+        # The earliest merge of a word is the one that was learned first; of two alike, the one further left.
+        first = np.flatnonzero(np.append(True, np.diff(word[left]) > 0))
+        best = np.minimum.reduceat(made * len(token) + left, first)
+        return best % len(token), best // len(token)
 
 
 def chance(rate: float, num_draws: int, random: np.random.Philox) -> NDArray[np.bool_]:

@@ -4,7 +4,8 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -28,8 +29,8 @@ class FileInfo(Config):
 class DamageError(ValueError):
     """A file is not what was written: names the file, what is wrong with it, and the mend."""
 
-    def __init__(self, path: Path, wrong: str) -> None:
-        super().__init__(f"{path}: {wrong}; {MEND}")
+    def __init__(self, path: Path, wrong: str, mend: str = MEND) -> None:
+        super().__init__(f"{path}: {wrong}; {mend}")
 
 
 class Sink:
@@ -61,7 +62,7 @@ def write_durably(path: Path, write: Callable[[Sink], object]) -> FileInfo:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return FileInfo(file=path.name, sha256=sink.sha256.hexdigest(), num_bytes=sink.num_bytes)
 
 
@@ -76,6 +77,17 @@ def damage(folder: Path, info: FileInfo, hashed: bool = True) -> str | None:
     if hashed and digest(path) != info.sha256:
         return "the file's content is not what was written (its sha256 differs)"
     return None
+
+
+def verify(folder: Path, files: Sequence[FileInfo], hashed: bool = True, mend: str = MEND) -> None:
+    """Raises, naming what is damaged, unless every file is what it must be."""
+    with ThreadPoolExecutor() as pool:  # hashing lets go of the interpreter lock
+        found = list(pool.map(lambda info: damage(folder, info, hashed), files))
+    wrong = [(info.file, what) for info, what in zip(files, found, strict=True) if what]
+    if wrong:
+        file, what = wrong[0]
+        others = f" (and {len(wrong) - 1} more: {', '.join(name for name, _ in wrong[1:9])})" if wrong[1:] else ""
+        raise DamageError(folder / file, what + others, mend)
 
 
 def digest(path: Path) -> str:
@@ -96,7 +108,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """A rename survives a power cut only once its folder is on disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:

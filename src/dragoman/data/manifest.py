@@ -1,16 +1,15 @@
 """A prepared folder: what was prepared, from what, and the hash of every file in it, so that damage has a name."""
 
-import hashlib
-import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
 from dragoman.config import Config
-from dragoman.data.durable import DamageError, FileInfo, damage, write_durably
+from dragoman.data import hashed
+from dragoman.data.durable import DamageError, FileInfo, write_durably
+from dragoman.data.durable import verify as verify_files
 from dragoman.data.shards import Shard, ShardInfo
 
 MANIFEST: Final = "manifest.json"
@@ -41,7 +40,7 @@ class Manifest(Config):
 
     def save(self, folder: Path) -> FileInfo:
         """Writes the manifest; last, because a folder with a manifest is a finished one."""
-        content = _render(self.model_dump(mode="json"))
+        content = hashed.render(self.model_dump(mode="json"))
         return write_durably(folder / MANIFEST, lambda sink: sink.write(content))
 
     @staticmethod
@@ -52,7 +51,7 @@ class Manifest(Config):
             if not folder.is_dir():
                 raise ValueError(f"{folder}: there is no such folder; dragoman prepare makes one")
             raise DamageError(path, "the file is missing, so this is not a finished prepared folder")
-        body = _body(path)
+        body = hashed.read(path)
         if body.get("format_version") != 1:
             raise ValueError(f"{path}: format {body.get('format_version')} is not known here; {_OTHER_VERSION}")
         try:
@@ -75,13 +74,7 @@ class Prepared:
         Hashing reads the whole folder once. Without it, damage that keeps a file's size goes unseen.
         """
         manifest = Manifest.load(folder)
-        with ThreadPoolExecutor() as pool:  # hashing lets go of the interpreter lock
-            found = list(pool.map(lambda info: damage(folder, info, hashed=verify), manifest.files))
-        wrong = [(info.file, what) for info, what in zip(manifest.files, found, strict=True) if what]
-        if wrong:
-            file, what = wrong[0]
-            others = f" (and {len(wrong) - 1} more: {', '.join(name for name, _ in wrong[1:9])})" if wrong[1:] else ""
-            raise DamageError(folder / file, what + others)
+        verify_files(folder, manifest.files, hashed=verify)
         return Prepared(folder, manifest)
 
     def shard(self, corpus: int, shard: int) -> Shard:
@@ -90,26 +83,3 @@ class Prepared:
 
 
 _OTHER_VERSION: Final = "it was written by another version of dragoman: prepare the folder again with this one"
-
-
-def _canonical(body: dict[str, Any]) -> str:
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def _render(body: dict[str, Any]) -> bytes:
-    """The manifest file: the body, and the hash of its one canonical spelling."""
-    text = _canonical(body)
-    return f'{{"sha256":"{hashlib.sha256(text.encode()).hexdigest()}","manifest":{text}}}\n'.encode()
-
-
-def _body(path: Path) -> dict[str, Any]:
-    """The body, if rendering it again gives the file byte for byte: its hash included."""
-    content = path.read_bytes()
-    try:
-        body: dict[str, Any] = json.loads(content)["manifest"]
-        intact = isinstance(body, dict) and _render(body) == content
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamageError(path, f"it cannot be read as a manifest ({error})") from error
-    if not intact:
-        raise DamageError(path, "the manifest's content is not what was written (its sha256 differs)")
-    return body

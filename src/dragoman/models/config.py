@@ -10,12 +10,10 @@ Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class TransformerConfig(Config):
-    """The paper's model (section 3). The defaults are its base model; every departure is a field."""
+class TransformerShape(Config):
+    """The paper's model (section 3) but for its vocabulary. The defaults are its base model; a departure is a field."""
 
-    family: Literal["transformer"] = "transformer"
-    source_vocabulary: Count = Field(description="number of source token ids")
-    target_vocabulary: Count = Field(description="number of target token ids")
+    family: Literal["transformer"] = Field("transformer", description="the paper's family")
     d_model: Count = Field(512, description="width of every layer's input and output")
     d_ff: Count = Field(2048, description="inner width of the feed-forward sub-layers")
     num_heads: Count = Field(8, description="attention heads, h in the paper")
@@ -48,15 +46,10 @@ class TransformerConfig(Config):
     max_positions: Count = Field(1024, description="the longest sequence the model takes, in tokens")
 
     @model_validator(mode="after")
-    def _fits(self) -> "TransformerConfig":
+    def _fits(self) -> "TransformerShape":
         if self.d_model % self.num_heads and (self.d_k is None or self.d_v is None):
             raise ValueError(
                 f"d_model {self.d_model} is not a multiple of num_heads {self.num_heads}: give d_k and d_v"
-            )
-        if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise ValueError(
-                f"tie: all needs one vocabulary for both sides, not {self.source_vocabulary} "
-                f"and {self.target_vocabulary} tokens; use tie: target"
             )
         return self
 
@@ -71,12 +64,22 @@ class TransformerConfig(Config):
         return self.d_v or self.d_model // self.num_heads
 
 
-class RecurrentConfig(Config):
-    """The encoder-decoders on the road to attention: Sutskever, Cho, Bahdanau, Luong."""
+class TransformerConfig(TransformerShape):
+    """The paper's model for a vocabulary."""
 
-    family: Literal["recurrent"] = "recurrent"
     source_vocabulary: Count = Field(description="number of source token ids")
     target_vocabulary: Count = Field(description="number of target token ids")
+
+    @model_validator(mode="after")
+    def _ties(self) -> "TransformerConfig":
+        check_tie(self.tie, self.source_vocabulary, self.target_vocabulary)
+        return self
+
+
+class RecurrentShape(Config):
+    """The encoder-decoders on the road to attention: Sutskever, Cho, Bahdanau, Luong; but for their vocabulary."""
+
+    family: Literal["recurrent"] = Field("recurrent", description="the family before it")
     cell: Literal["gru", "lstm"] = Field("gru", description="the recurrent cell")
     d_model: Count = Field(
         512, description="width of a state; a bidirectional encoder gives half of it to each direction"
@@ -109,7 +112,7 @@ class RecurrentConfig(Config):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> "RecurrentConfig":
+    def _fits(self) -> "RecurrentShape":
         if self.bidirectional and self.d_model % 2:
             raise ValueError(f"a bidirectional encoder needs an even d_model, not {self.d_model}")
         if self.context != "luong" and self.locality != "global":
@@ -118,13 +121,38 @@ class RecurrentConfig(Config):
             raise ValueError(f"context: bahdanau scores additively; for score: {self.score} use context: luong")
         if self.context == "luong" and self.score == "additive":
             raise ValueError("context: luong needs score: dot, general or concat")
-        if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise ValueError(
-                f"tie: all needs one vocabulary for both sides, not {self.source_vocabulary} "
-                f"and {self.target_vocabulary} tokens; use tie: target"
-            )
         return self
 
 
+class RecurrentConfig(RecurrentShape):
+    """A recurrent encoder-decoder for a vocabulary."""
+
+    source_vocabulary: Count = Field(description="number of source token ids")
+    target_vocabulary: Count = Field(description="number of target token ids")
+
+    @model_validator(mode="after")
+    def _ties(self) -> "RecurrentConfig":
+        check_tie(self.tie, self.source_vocabulary, self.target_vocabulary)
+        return self
+
+
+def check_tie(tie: str, source_vocabulary: int, target_vocabulary: int) -> None:
+    """One matrix for both sides needs one vocabulary for both."""
+    if tie == "all" and source_vocabulary != target_vocabulary:
+        raise ValueError(
+            f"tie: all needs one vocabulary for both sides, not {source_vocabulary} "
+            f"and {target_vocabulary} tokens; use tie: target"
+        )
+
+
+ModelShape = Annotated[TransformerShape | RecurrentShape, Field(discriminator="family")]
+"""A model before its vocabulary is known: what a recipe describes."""
+
 ModelConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="family")]
 """Any model: `family` says which."""
+
+
+def sized(shape: TransformerShape | RecurrentShape, source: int, target: int) -> TransformerConfig | RecurrentConfig:
+    """The model of this shape for vocabularies of so many ids."""
+    kind = TransformerConfig if isinstance(shape, TransformerShape) else RecurrentConfig
+    return kind.model_validate({**shape.model_dump(), "source_vocabulary": source, "target_vocabulary": target})

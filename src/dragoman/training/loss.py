@@ -5,7 +5,9 @@ projection and gives the same number and gradients with one array of the size of
 vocabulary of 37,000 they are most of the memory of a training step, and a good part of its time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -15,6 +17,9 @@ from torch import Tensor
 from dragoman.data.vocab import PAD
 
 Spread = Literal["all", "others"]
+
+ChunkLoss = Callable[[Tensor, Tensor], float]
+"""From some rows of logits and their true tokens to their summed loss; its gradient replaces the logits."""
 
 CHUNK = 500_000
 """Logits turned into gradients at a time: few enough to stay in the processor's cache."""
@@ -46,7 +51,7 @@ def label_smoothed(
     which the paper cites; torch, Hugging Face). `others`: epsilon / (V - 1) on all but the true one (tensor2tensor,
     fairseq). PAD counts for nothing.
     """
-    on_truth, elsewhere = _smooth(epsilon, logits.shape[-1], spread)
+    on_truth, elsewhere = smooth(epsilon, logits.shape[-1], spread)
     log_probabilities = logits.log_softmax(dim=-1)
     truth = log_probabilities.gather(-1, target[..., None]).squeeze(-1)
     per_token = -(on_truth - elsewhere) * truth - elsewhere * log_probabilities.sum(dim=-1)
@@ -62,35 +67,35 @@ def projected_label_smoothed(
     spread: Spread = "all",
 ) -> Loss:
     """The same for logits = hidden . weight^T; none are made for PAD."""
-    on_truth, elsewhere = _smooth(epsilon, weight.shape[0], spread)
+    on_truth, elsewhere = smooth(epsilon, weight.shape[0], spread)
+    chunk_loss = partial(cross_entropy_then_gradient, on_truth=on_truth, elsewhere=elsewhere)
     real = target != PAD
-    total = _ProjectedCrossEntropy.apply(hidden[real], weight, target[real], on_truth, elsewhere)  # type: ignore[no-untyped-call]
-    assert isinstance(total, Tensor)
-    return Loss(total, int(real.sum()))
+    return Loss(projected(hidden[real], weight, target[real], chunk_loss), int(real.sum()))
 
 
-def _smooth(epsilon: float, vocabulary: int, spread: Spread) -> tuple[float, float]:
+def smooth(epsilon: float, vocabulary: int, spread: Spread) -> tuple[float, float]:
     """The target probability of the true token and of every other one."""
     if spread == "all":
         return 1.0 - epsilon + epsilon / vocabulary, epsilon / vocabulary
     return 1.0 - epsilon, epsilon / (vocabulary - 1)
 
 
-class _ProjectedCrossEntropy(torch.autograd.Function):
-    """-sum_k q_k log p_k, where q is `on_truth` at the true token and `elsewhere` at every other.
+class Projected(torch.autograd.Function):
+    """A loss of logits = hidden . weight^T whose gradient by the logits is known as soon as they are.
 
-    The gradient by the logits is p - q, so it is known as soon as they are, and goes through the projection at once.
+    So it goes through the projection at once. `chunk_loss` gives the loss of some rows, summed, and leaves its gradient
+    where their logits stood.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, on_truth: float, elsewhere: float) -> Tensor:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkLoss) -> Tensor:
         compute = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
         matrix = weight.to(compute)
         with torch.autocast("cpu", enabled=False):
             logits = hidden.to(compute) @ matrix.T
-            rows = max(1, CHUNK // weight.shape[0])
+            rows = 2 * max(1, CHUNK // (2 * weight.shape[0]))  # even: R-Drop's rows come in pairs
             parts = zip(torch.split(logits, rows), torch.split(target, rows), strict=True)
-            total = sum(_loss_then_gradient(part, truth, on_truth, elsewhere) for part, truth in parts)
+            total = sum(chunk_loss(part, truth) for part, truth in parts)
             by_hidden, by_weight = logits @ matrix, logits.T @ hidden.to(compute)
         ctx.gradients = [by_hidden.to(hidden.dtype), by_weight.to(weight.dtype)]
         return hidden.new_tensor(total, dtype=torch.promote_types(torch.float32, weight.dtype))
@@ -102,13 +107,23 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         # Scaled where they are: a copy would be the largest array of the whole step.
         by_hidden, by_weight = (part.mul_(gradient) for part in ctx.gradients)
         ctx.gradients = []
-        return by_hidden, by_weight, None, None, None
+        return by_hidden, by_weight, None, None
 
 
-def _loss_then_gradient(
+def projected(hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkLoss) -> Tensor:
+    """A typed door to `Projected`."""
+    total = Projected.apply(hidden, weight, target, chunk_loss)  # type: ignore[no-untyped-call]
+    assert isinstance(total, Tensor)
+    return total
+
+
+def cross_entropy_then_gradient(
     logits: Float[Tensor, "rows vocabulary"], target: Int[Tensor, " rows"], on_truth: float, elsewhere: float
 ) -> float:
-    """The summed loss; afterwards, its gradient stands where the logits stood."""
+    """-sum_k q_k log p_k, where q is `on_truth` at the true token and `elsewhere` at every other.
+
+    Its gradient is p - q.
+    """
     p = logits.softmax(dim=-1, dtype=torch.promote_types(torch.float32, logits.dtype))
     # log(sum(exp(logits))) without another pass of exponentials: the largest p is never too small for a logarithm.
     normaliser = logits.amax(dim=-1).double() - p.amax(dim=-1).double().log()

@@ -1,0 +1,34 @@
+import ctypes
+import sys
+
+import pytest
+
+from dragoman.training.allocator import keep_freed_memory
+
+
+class Allocator:
+    """A C library that remembers what its allocator was told."""
+
+    def __init__(self, answer: int) -> None:
+        self.answer = answer
+        self.told: list[tuple[int, int]] = []
+
+    def mallopt(self, name: int, value: int) -> int:
+        self.told.append((name, value))
+        return self.answer
+
+
+def test_every_wish_is_told_even_if_the_first_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for answer in (1, 0):
+        library = Allocator(answer)
+        monkeypatch.setattr(ctypes, "CDLL", lambda _, library=library: library)
+        assert keep_freed_memory() is bool(answer)
+        # as malloc.h numbers them: M_MMAP_MAX -4, M_TRIM_THRESHOLD -1, M_TOP_PAD -2
+        assert [name for name, _ in library.told] == [-4, -1, -2]
+
+
+def test_where_nobody_listens_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    assert keep_freed_memory() is False
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert keep_freed_memory() is False

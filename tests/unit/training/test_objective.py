@@ -1,0 +1,56 @@
+"""What is minimised for a batch, put together by hand."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.data.batches import Batch
+from dragoman.data.vocab import BOS
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.training.config import LossConfig
+from dragoman.training.loss import label_smoothed
+from dragoman.training.objective import Objective, shifted
+from dragoman.training.r_drop import r_drop
+
+
+@pytest.fixture
+def pair(batches: list[Batch]) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(batches[1].source).long(), torch.from_numpy(batches[1].target).long()
+
+
+def test_the_decoder_reads_what_stands_before() -> None:
+    assert shifted(torch.tensor([[7, 8, 9], [5, 2, 0]])).tolist() == [[BOS, 7, 8], [BOS, 5, 2]]
+
+
+@pytest.mark.parametrize("spread", ["all", "others"])
+def test_without_r_drop_it_is_the_smoothed_loss_of_teacher_forcing(
+    spread: str, model: Seq2Seq[Any, Any], pair: tuple[Tensor, Tensor]
+) -> None:
+    source, target = pair
+    objective = Objective(model, LossConfig.model_validate({"label_smoothing": 0.2, "spread": spread})).eval()
+    expected = label_smoothed(model(source, shifted(target)), target, 0.2, spread).total
+    torch.testing.assert_close(objective(source, target), expected, rtol=1e-5, atol=0.0)
+
+
+def test_r_drop_reads_the_batch_twice_under_other_dropout(
+    model: Seq2Seq[Any, Any], pair: tuple[Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = pair
+    read, seen = [], []
+    encode, hidden = model.encode, model.hidden
+    monkeypatch.setattr(model, "encode", lambda rows: read.append(rows) or encode(rows))
+    monkeypatch.setattr(model, "hidden", lambda *given: seen.append(hidden(*given)) or seen[-1])
+    objective = Objective(model.train(), LossConfig(r_drop=5.0))
+    found = objective(source, target)
+    assert torch.equal(read[0], torch.cat([source, source]))
+    first, second = seen[0].chunk(2)
+    assert all(not torch.equal(one, other) for one, other in zip(first, second, strict=True))
+    expected = r_drop(model.projection(first), model.projection(second), target, 5.0)
+    torch.testing.assert_close(found, expected.total, rtol=1e-5, atol=0.0)
+
+
+def test_without_dropout_r_drop_adds_nothing(model: Seq2Seq[Any, Any], pair: tuple[Tensor, Tensor]) -> None:
+    plain, doubled = (Objective(model, LossConfig(r_drop=weight)).eval()(*pair) for weight in (0.0, 5.0))
+    torch.testing.assert_close(doubled, plain, rtol=1e-5, atol=0.0)
