@@ -1,0 +1,45 @@
+"""What a bundle is made of: the names of its files, its description, and the manifest that answers for them."""
+
+from typing import Final, Literal
+
+from pydantic import Field, JsonValue
+
+from dragoman import __version__
+from dragoman.config import Config
+from dragoman.data.durable import FileInfo
+from dragoman.models.config import ModelConfig
+
+MANIFEST: Final = "manifest.json"
+CONFIG: Final = "config.json"
+CARD: Final = "card.json"
+README: Final = "README.md"
+WEIGHTS: Final = "model.safetensors"
+VOCABULARIES: Final = ({"vocab.model"}, {"vocab.source.model", "vocab.target.model"})
+"""The files of a joint vocabulary, or of separate ones."""
+
+LARGEST: Final = {CONFIG: 1 << 20, CARD: 1 << 20, MANIFEST: 1 << 20} | dict.fromkeys(
+    set().union(*VOCABULARIES), 1 << 26
+)
+"""Bytes of the files that are parsed whole: a larger one is not what it says it is."""
+
+Store = Literal["float32", "float16"]
+"""How weights are written: as they were trained, or in half the space."""
+
+
+class BundleInfo(Config):
+    """All that running the model takes beside its weights and its vocabulary: config.json."""
+
+    format_version: Literal[1] = Field(1, description="which layout of the folder this is")
+    model: ModelConfig = Field(description="the model that the weights belong to")
+    search: dict[str, JsonValue] = Field({}, description="the search options it is meant to be used with")
+    source_language: str | None = Field(None, description="what it reads, as a language code")
+    target_language: str | None = Field(None, description="what it writes, as a language code")
+    dragoman: str = Field(__version__, description="the version of dragoman that wrote the bundle")
+
+
+class BundleManifest(Config):
+    """Every file of the bundle, byte for byte: manifest.json."""
+
+    format_version: Literal[1] = Field(1, description="which layout of the folder this is")
+    kind: Literal["bundle"] = Field("bundle", description="told apart from the manifest of a prepared folder")
+    files: tuple[FileInfo, ...] = Field(description="the files it answers for; no other is ever read")
