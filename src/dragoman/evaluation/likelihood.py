@@ -1,0 +1,104 @@
+"""How probable a model finds given translations: text in, log-probabilities out, in batches of like lengths."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dragoman.data.characters import look
+from dragoman.data.problem import CleanConfig
+from dragoman.data.ragged import Ragged
+from dragoman.data.vocab import PAD, Vocab
+from dragoman.decoding.scoring import score
+from dragoman.evaluation.output import Progress
+from dragoman.models.seq2seq import Seq2Seq
+
+TOKENS: Final = 2048
+"""Of a batch, both sides, padding included."""
+
+_MENDING: Final = CleanConfig()
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Of one target, or of several together."""
+
+    log_probability: float
+    num_tokens: int
+    """Subwords and the end of each sentence."""
+
+    @property
+    def per_token(self) -> float:
+        """What sentences of different lengths can be compared by."""
+        return self.log_probability / self.num_tokens
+
+    @property
+    def perplexity(self) -> float:
+        """Per subword, as the paper counts it: it depends on the vocabulary."""
+        return math.exp(-self.per_token)
+
+
+def likelihoods(
+    model: Seq2Seq[Any, Any],
+    vocab: Vocab,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    tokens: int = TOKENS,
+    progress: Progress | None = None,
+) -> list[Likelihood]:
+    """One for each pair of lines, in their order. Both sides are mended as training text is, or they would look odd."""
+    source, target = vocab.source.encode(_mended(sources)), vocab.target.encode(_mended(targets))
+    _require_short("source", source, model.max_target)
+    _require_short("target", target, model.max_target)
+    totals = np.zeros(target.num_rows)
+    done = 0
+    for rows in _batches(source.lengths, target.lengths, tokens):
+        totals[rows] = _totals(model, source.take(rows), target.take(rows))
+        done += len(rows)
+        if progress:
+            progress("score", done, len(totals))
+    return [Likelihood(float(total), int(length)) for total, length in zip(totals, target.lengths, strict=True)]
+
+
+def together(parts: Sequence[Likelihood]) -> Likelihood:
+    """Of all targets as one text."""
+    return Likelihood(math.fsum(part.log_probability for part in parts), sum(part.num_tokens for part in parts))
+
+
+def _totals(model: Seq2Seq[Any, Any], source: Ragged, target: Ragged) -> NDArray[np.float64]:
+    padded = (torch.from_numpy(side.padded(PAD)).long() for side in (source, target))
+    totals: NDArray[np.float64] = score(model, *padded).double().sum(dim=1).numpy()
+    return totals
+
+
+def _batches(source: NDArray[np.int64], target: NDArray[np.int64], tokens: int) -> Iterator[NDArray[np.int64]]:
+    """Rows sorted by length, the longest first: what does not fit into memory fails at once, not at the end."""
+    order = np.lexsort((source, target))[::-1]
+    start = 0
+    while start < len(order):
+        longest_source, end = 0, start
+        while end < len(order):
+            longest_source = max(longest_source, int(source[order[end]]))
+            if end > start and (end + 1 - start) * (longest_source + int(target[order[start]])) > tokens:
+                break
+            end += 1
+        yield order[start:end]
+        start = end
+
+
+def _mended(lines: Sequence[str]) -> list[str]:
+    return [look(line, _MENDING)[0] for line in lines]
+
+
+def _require_short(side: str, rows: Ragged, longest: int | None) -> None:
+    """A Transformer has as many positions for its source as for its target."""
+    if longest is not None and (rows.lengths > longest).any():
+        line = int(np.argmax(rows.lengths > longest))
+        raise ValueError(
+            f"line {line + 1:,} of the {side} has {rows.lengths[line]:,} tokens, but this model takes at most "
+            f"{longest:,}: split the line, or leave the pair out"
+        )
