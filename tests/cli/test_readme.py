@@ -15,18 +15,22 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
+    """The blocks in these languages, in the order of the page."""
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [(language, block) for language, block in found if language in languages]
 
 
-def pages_with(language: str) -> list[Any]:
-    return [pytest.param(page, id=page.stem) for page in PAGES if blocks(page, language)]
+def pages() -> list[Any]:
+    """The README trains a model, which takes a minute or two."""
+    shown = [page for page in PAGES if blocks(page, "console", "python")]
+    return [pytest.param(page, id=page.stem, marks=[pytest.mark.learning] * (page.stem == "README")) for page in shown]
 
 
 def run(command: str, place: Path) -> str:
     beside_python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": beside_python, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    done = subprocess.run(command, shell=True, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, shell=True, cwd=place, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"$ {command}\n{done.stderr}"
     return done.stdout
 
@@ -41,27 +45,33 @@ def without_trailing_space(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().split("\n"))
 
 
-@pytest.mark.parametrize("page", pages_with("console"))
-def test_commands_print_what_is_shown(page: Path, tmp_path: Path) -> None:
-    for block in blocks(page, "console"):
-        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-            printed = without_trailing_space(run(command, tmp_path))
-            assert pattern(shown).fullmatch(printed), f"$ {command}\n{printed}"
+@pytest.mark.parametrize("page", pages())
+def test_what_is_shown_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From top to bottom, in one folder and one interpreter: what one block makes, the next may use."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": page.stem}
+    for language, block in blocks(page, "console", "python"):
+        if language == "console":
+            check_commands(block, tmp_path)
+        else:
+            check_python(block, page.name, names)
 
 
-@pytest.mark.parametrize("page", pages_with("python"))
-def test_python_prints_what_its_comments_say(page: Path) -> None:
-    code = "\n".join(blocks(page, "python"))
+def check_commands(block: str, place: Path) -> None:
+    for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+        printed = without_trailing_space(run(command, place))
+        assert pattern(shown).fullmatch(printed), f"$ {command}\n{printed}"
+
+
+def check_python(block: str, page: str, names: dict[str, object]) -> None:
     printed = io.StringIO()
     with redirect_stdout(printed):
-        exec(compile(code, page.name, "exec"), {"__name__": page.stem})
-    said = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.MULTILINE)
-    assert printed.getvalue().splitlines() == said
+        exec(compile(block, page, "exec"), names)
+    assert printed.getvalue().splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
 def test_the_readme_shows_both() -> None:
-    assert len(blocks(PAGES[0], "console")) == 1
-    assert len(blocks(PAGES[0], "python")) == 4
+    assert [language for language, _ in blocks(PAGES[0], "console", "python")] == ["console", "python"]
 
 
 def test_three_dots_stand_for_lines_and_nothing_else_does() -> None:

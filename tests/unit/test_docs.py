@@ -13,13 +13,35 @@ from dragoman.decoding.penalty import Penalty
 from dragoman.models import cost
 from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.presets import PRESETS, preset
+from dragoman.training.config import (
+    GuardConfig,
+    LossConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    SnapshotConfig,
+    StopConfig,
+    TrainingConfig,
+)
 from dragoman.training.loss import label_smoothed
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "dragoman"
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-CONFIGS: list[type[BaseModel]] = [TransformerConfig, RecurrentConfig, SearchOptions, LengthLimit, Penalty]
+CONFIGS: list[type[BaseModel]] = [
+    TransformerConfig,
+    RecurrentConfig,
+    SearchOptions,
+    LengthLimit,
+    Penalty,
+    LossConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    StopConfig,
+    SnapshotConfig,
+    GuardConfig,
+    TrainingConfig,
+]
 
 REFERENCE = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 DEFAULT = re.compile(r"`(\w+)\.(\w+)` = `([^`]*)`")
@@ -84,6 +106,8 @@ def test_every_default_that_is_named_is_the_real_one(page: Path) -> None:
 def test_the_page_on_the_paper_lists_every_option_that_can_depart_from_it() -> None:
     said = {(owner, name) for owner, name, _ in DEFAULT.findall(read("paper.md"))}
     structure = {("TransformerConfig", "family"), ("SearchOptions", "penalty"), ("SearchOptions", "max_length")}
+    structure |= {("TrainingConfig", part) for part in ("batch", "loss", "optimizer", "schedule", "stop", "guard")}
+    structure |= {("TrainingConfig", part) for part in ("snapshots", "validate_every", "log_every")}
     assert {option for option in defaults() if option[0] != "RecurrentConfig"} - structure - said == set()
 
 

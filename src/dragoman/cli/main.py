@@ -16,9 +16,15 @@ from rich.console import Console
 from rich.text import Text
 
 from dragoman import __version__
+from dragoman.cli.doctor import doctor
+from dragoman.cli.evaluate import evaluate
+from dragoman.cli.example import example
 from dragoman.cli.peek import peek
 from dragoman.cli.plan import plan
 from dragoman.cli.prepare import prepare
+from dragoman.cli.score import score
+from dragoman.cli.train import train
+from dragoman.cli.translate import translate
 
 app = typer.Typer(
     name="dragoman",
@@ -28,6 +34,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+app.command()(train)
+app.command()(translate)
+app.command()(evaluate)
+app.command()(score)
+app.command()(doctor)
+app.command()(example)
 app.command()(prepare)
 app.command()(peek)
 app.command()(plan)

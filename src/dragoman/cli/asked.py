@@ -1,0 +1,113 @@
+"""What `train` and `doctor` are asked for: a recipe, or text files of which the rest is made."""
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from dragoman.data.corpus import CorpusConfig
+    from dragoman.data.prepare import Progress
+    from dragoman.experiment.autopilot import Plan
+    from dragoman.experiment.machine import Machine
+
+USAGE: Final = """give a recipe, or two text files:
+  dragoman {command} recipe.yaml --out run/
+  dragoman {command} --source a.en --target a.de --out run/"""
+
+
+class Asked(NamedTuple):
+    """The options that both commands share, as they were typed."""
+
+    command: str
+    recipe: Path | None
+    changes: list[str]
+    source: list[str]
+    target: list[str]
+    time: str | None
+    name: str
+    """Of the run: the last part of its folder."""
+
+
+def planned(asked: Asked, progress: "Progress", machine: "Machine | None" = None) -> "Plan":
+    """The recipe as it is to be run, with the choices that were made for it, if any were.
+
+    They follow from the machine, too: if none is given, from this one, whose speed is then tried.
+    """
+    from dragoman.experiment.autopilot import Plan
+    from dragoman.experiment.recipe import load_recipe
+    from dragoman.training.config import seconds
+
+    files = [*asked.source, *asked.target]
+    if asked.recipe is not None and files:
+        raise ValueError(f"{asked.recipe} says what to train on: leave out --source and --target, or the recipe")
+    if asked.recipe is None and not files:
+        raise ValueError(USAGE.format(command=asked.command))
+    if asked.time is not None:
+        try:
+            seconds(asked.time)
+        except ValueError as error:
+            raise ValueError(f"--time: {error}") from error
+    if asked.recipe is None:
+        return _chosen(asked, progress, machine)
+    _refuse_what_is_no_recipe(asked.recipe)
+    time = [f"training.stop.time={asked.time}"] if asked.time else []
+    try:
+        return Plan(load_recipe(asked.recipe, [*asked.changes, *time]), (), ())
+    except ValueError as error:
+        if asked.recipe.suffix in (".yaml", ".yml"):
+            raise
+        mend = f"is {asked.recipe.name} text to train on? That is given with --source and --target"
+        raise ValueError(f"{error}\n{mend}") from error
+
+
+def _chosen(asked: Asked, progress: "Progress", machine: "Machine | None") -> "Plan":
+    from dragoman.experiment.autopilot import autopilot, changed
+    from dragoman.experiment.machine import this_machine
+    from dragoman.experiment.preflight import of_corpus, refuse
+    from dragoman.experiment.reasons import Choice
+    from dragoman.experiment.speed import measured
+    from dragoman.training.config import seconds
+
+    corpora = _corpora(asked)
+    refuse(of_corpus(corpus) for corpus in corpora)
+    if machine is None:
+        progress("try how fast this machine is", 0, None)
+        machine = measured(this_machine())
+    plan = autopilot(corpora, asked.name, seconds(asked.time or "60m"), machine, progress)
+    if not asked.changes:
+        return plan
+    said = [Choice("--set", change, "as you say, whatever stands above") for change in asked.changes]
+    return plan._replace(recipe=changed(plan.recipe, asked.changes), choices=(*plan.choices, *said))
+
+
+def _corpora(asked: Asked) -> list["CorpusConfig"]:
+    from pydantic import ValidationError
+
+    from dragoman.data.corpus import CorpusConfig
+
+    if asked.target and len(asked.source) != len(asked.target):
+        counts = f"{len(asked.source)} --source but {len(asked.target)} --target"
+        raise ValueError(f"{counts}: give them in pairs")
+    targets: list[str] | list[None] = asked.target or [None] * len(asked.source)
+    corpora = []
+    for number, (source, target) in enumerate(zip(asked.source, targets, strict=True), 1):
+        try:
+            name = f"train-{number}" if number > 1 else "train"
+            corpora.append(CorpusConfig(name=name, source=source, target=target))
+        except ValidationError as error:
+            raise ValueError("; ".join(str(each["ctx"]["error"]) for each in error.errors())) from error
+    return corpora
+
+
+def _refuse_what_is_no_recipe(path: Path) -> None:
+    if path.is_dir():
+        inside = path / "recipe.yaml"
+        mend = f"did you mean {inside}?" if inside.is_file() else "name the recipe inside it"
+        raise ValueError(f"{path} is a folder: {mend}")
+    if not path.exists():
+        names = [other.name for other in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, names, n=1)
+        mend = (
+            f"did you mean {path.parent / near[0]}?" if near else "dragoman example dates d/ writes one to begin with"
+        )
+        raise ValueError(f"{path}: there is no such recipe; {mend}")

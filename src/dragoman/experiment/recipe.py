@@ -1,0 +1,117 @@
+"""A recipe: one run described, from its text files to the scores at its end. No torch here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from dragoman.config import Config
+from dragoman.data.corpus import CorpusConfig
+from dragoman.data.problem import CleanConfig
+from dragoman.data.vocab_training import VocabConfig
+from dragoman.decoding.options import SearchOptions
+from dragoman.evaluation.reading import Reading
+from dragoman.experiment import conflicts
+from dragoman.experiment.commented import commented
+from dragoman.experiment.expansion import anchored, expand
+from dragoman.experiment.mistakes import validated
+from dragoman.experiment.override import overridden
+from dragoman.experiment.yaml_lines import read_yaml
+from dragoman.models.config import ModelShape, TransformerShape
+from dragoman.training.config import TrainingConfig
+
+
+class DataSection(Config):
+    """What is learned from, and what it is judged by."""
+
+    train: tuple[CorpusConfig, ...] = Field(min_length=1, description="the sentence pairs to learn from")
+    dev: CorpusConfig | None = Field(
+        None, description="the pairs of each validation, kept out of training; else split off the training pairs"
+    )
+    split: int = Field(1000, ge=1, description="how many pairs are split off where there is no dev")
+    test: tuple[CorpusConfig, ...] = Field(
+        (), description="kept out of training too, and translated once, when it is over"
+    )
+    clean: CleanConfig = Field(CleanConfig(), description="what is done about pairs with something wrong")
+    vocabulary: VocabConfig | None = Field(
+        None, description="how subwords are learned; else jointly, with a size that follows the number of pairs"
+    )
+    sample: int = Field(1_000_000, ge=1, description="pairs that the vocabulary is learned from")
+
+
+class ValidationSection(Config):
+    """How the model is tried out on the dev pairs while it learns, and on the test pairs in the end."""
+
+    search: SearchOptions = Field(SearchOptions(), description="how translations are searched for")
+    reading: Reading = Field(Reading(), description="how text is read by BLEU and chrF: tokenised, lower-cased")
+    samples: int = Field(3, ge=0, description="translations shown each time")
+    max_pairs: int | None = Field(None, ge=1, description="translate no more than so many dev pairs; else all of them")
+
+
+class CorpusTerms(Config):
+    """On which terms a corpus was given."""
+
+    licence: str | None = Field(None, description="the licence's name, such as CC-BY 2.0")
+    attribution: str | None = Field(None, description="who made it, and where it is from")
+
+
+class CardSection(Config):
+    """What the model's card says that no file can know."""
+
+    licence: str | None = Field(None, description="under which the model itself is given away")
+    corpora: dict[str, CorpusTerms] = Field({}, description="the terms of each training corpus, by its name")
+
+
+class Recipe(Config):
+    """One run described: with the same files and the same recipe, another run gives the same model."""
+
+    name: str = Field(min_length=1, description="what the run and its model are called")
+    description: str = Field("", description="a sentence or two for whoever finds it")
+    source_language: str | None = Field(None, description="what is translated from, such as en")
+    target_language: str | None = Field(None, description="what is translated to, such as de")
+    data: DataSection = Field(description="what is learned from, and what it is judged by")
+    model: ModelShape = Field(TransformerShape(), description="the model, but for the size of its vocabulary")
+    training: TrainingConfig = Field(TrainingConfig(), description="how the model is trained")
+    validation: ValidationSection = Field(ValidationSection(), description="how it is tried out meanwhile")
+    card: CardSection = Field(CardSection(), description="what the model's card says of licences and origins")
+    seed: int = Field(1, ge=0, description="what everything random is drawn from")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Recipe":
+        data = self.data
+        conflicts.refuse(
+            *conflicts.of_corpora(data.train, data.dev, data.test),
+            *conflicts.of_card([corpus.name for corpus in data.train], self.card.corpora),
+            *conflicts.of_vocabulary(data.vocabulary, self.model),
+            *conflicts.of_lengths(data.clean, self.model, self.validation.search),
+            *conflicts.of_training(self.training, self.model),
+            *conflicts.of_samples(self.validation.samples, self.validation.max_pairs),
+        )
+        return self
+
+
+def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe in this file, with keys set as in `training.stop.updates=500`.
+
+    Everything that is wrong with it is said at once: one line each, with the place, the key and the mend.
+    """
+    document = read_yaml(path)
+    for override in overrides:
+        document = overridden(document, override)
+    return validated(Recipe, expand(document, path.parent))
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The recipe as YAML, whole, with what each key means; `load_recipe` reads the same recipe from it.
+
+    Paths become absolute: the file may lie elsewhere than where they were relative to.
+    """
+    data = recipe.data
+    held_out = {"dev": data.dev and _anchored(data.dev), "test": tuple(map(_anchored, data.test))}
+    data = data.model_copy(update={"train": tuple(map(_anchored, data.train)), **held_out})
+    return commented(recipe.model_copy(update={"data": data}))
+
+
+def _anchored(corpus: CorpusConfig) -> CorpusConfig:
+    target = corpus.target and anchored(corpus.target, Path())
+    return corpus.model_copy(update={"source": anchored(corpus.source, Path()), "target": target})

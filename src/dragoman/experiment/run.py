@@ -1,0 +1,251 @@
+"""One run: its folder, its data, its training, and the bundle it leaves."""
+
+import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
+from dragoman.bundle.info import Store
+from dragoman.data.batches import Reader, Sampling
+from dragoman.data.corpus import CorpusConfig, read_chunks
+from dragoman.data.manifest import Prepared
+from dragoman.data.prepare import PrepareConfig, Progress, prepare
+from dragoman.data.vocab import Vocab
+from dragoman.evaluation.metrics import compare
+from dragoman.experiment.curves import draw
+from dragoman.experiment.log import Log, read_log
+from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
+from dragoman.experiment.split import split_off
+from dragoman.experiment.validator import Pairs, Validator, translate_together
+from dragoman.models.build import build
+from dragoman.models.config import ModelConfig, sized
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.weights import weights_of
+from dragoman.training.allocator import keep_freed_memory
+from dragoman.training.parallel import Group
+from dragoman.training.randomness import seed_weights
+from dragoman.training.trainer import Event, Outcome, Trainer
+
+RECIPE: Final = "recipe.yaml"
+PREPARED: Final = "prepared"
+BUNDLE: Final = "bundle"
+CURVES: Final = "curves.png"
+
+Tell = Callable[[Event], None]
+
+
+def begin(recipe: Recipe, folder: Path, num_workers: int = 2, progress: Progress | None = None) -> Recipe:
+    """Make the folder of a run and prepare its data; the recipe as it will be run, which is kept there too."""
+    if (folder / BUNDLE).exists():
+        raise ValueError(f"{folder} holds a finished model in {folder / BUNDLE}: give another --out, or delete it")
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe = _with_dev(recipe, folder)
+    prepare(_preparation(recipe), folder / PREPARED, num_workers, progress)
+    (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
+    return recipe
+
+
+def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorboard: bool = False) -> Bundle | None:
+    """Train what `begin` prepared, and write the bundle. Every process calls it; the first one gets the bundle."""
+    recipe = load_recipe(folder / RECIPE)
+    prepared = Prepared.open(folder / PREPARED, verify=False)  # preparing has just verified it
+    vocab = Vocab.load(folder / PREPARED)
+    held_out = [pairs_of(corpus) for corpus in _held_out(recipe)]  # what is wrong with them is told before, not after
+    shape = sized(recipe.model, vocab.source.size, vocab.target.size)
+    seed_weights(recipe.seed)
+    model = build(shape)
+    keep_freed_memory()
+    with Log(folder, tensorboard) if group.is_first else _Silence() as log:
+        listen = partial(_heard, (log, tell), folder, recipe.name)
+        listen(_beginning(recipe, prepared, model))
+        validator = _validator(recipe, held_out[0], vocab, group)
+        outcome = _trainer(recipe, prepared, vocab, model, validator, folder, listen).run()
+        card = _card(recipe, prepared, model, outcome, command)
+        bundled = partial(_bundled, recipe, folder, shape, model, vocab) if group.is_first else _unbundled
+        bundled(card)  # at once: whatever happens while test sets are translated, the model is safe
+        scores = _scores(held_out, recipe.validation, vocab, model, group, listen)
+        return bundled(card.model_copy(update={"scores": tuple(scores)}))
+
+
+def _with_dev(recipe: Recipe, folder: Path) -> Recipe:
+    if recipe.data.dev is not None:
+        return recipe
+    dev = split_off(recipe.data.train, recipe.data.split, recipe.seed, folder)
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": dev})})
+
+
+def _preparation(recipe: Recipe) -> PrepareConfig:
+    data = recipe.data
+    return PrepareConfig(
+        corpora=data.train,
+        held_out=_held_out(recipe),
+        clean=data.clean,
+        vocabulary=data.vocabulary,
+        sample=data.sample,
+        keep_text=recipe.training.subword_sampling > 0,
+    )
+
+
+def _held_out(recipe: Recipe) -> tuple[CorpusConfig, ...]:
+    assert recipe.data.dev is not None
+    return (recipe.data.dev, *recipe.data.test)
+
+
+def _validator(recipe: Recipe, dev: Pairs, vocab: Vocab, group: Group) -> Validator:
+    validation = recipe.validation
+    few = dev.first(validation.max_pairs)
+    return Validator(few, vocab, validation.search, validation.reading, validation.samples, group)
+
+
+def _trainer(
+    recipe: Recipe,
+    prepared: Prepared,
+    vocab: Vocab,
+    model: Seq2Seq[Any, Any],
+    validator: Validator,
+    folder: Path,
+    listen: Tell,
+) -> Trainer:
+    config, rate = recipe.training, recipe.training.subword_sampling
+    sampling = Sampling(vocab, rate, recipe.seed) if rate else None
+    return Trainer(
+        model,
+        Reader.of(prepared, config.batch, recipe.seed, sampling),
+        config,
+        validator,
+        folder,
+        recipe.seed,
+        validator.group,
+        listen,
+        d_model=recipe.model.d_model,
+    )
+
+
+def _scores(
+    held_out: Sequence[Pairs],
+    validation: ValidationSection,
+    vocab: Vocab,
+    model: Seq2Seq[Any, Any],
+    group: Group,
+    listen: Tell,
+) -> list[CardScore]:
+    """What the finished model is worth on all held-out pairs, with intervals."""
+    found = []
+    for pairs in held_out:
+        hypotheses = translate_together(model, vocab, pairs.source, validation.search, group)
+        if not group.is_first:
+            continue
+        for score in compare([hypotheses], [pairs.target], ["bleu", "chrf"], validation.reading)[0]:
+            fields = score.model_dump(exclude={"p_value"})
+            found.append(CardScore(**fields, test_set=pairs.name))
+            listen({"event": "score", "test_set": pairs.name, **fields})
+    return found
+
+
+def pairs_of(corpus: CorpusConfig) -> Pairs:
+    """A small corpus, whole, as text. Bytes that are no UTF-8 are refused."""
+    chunks = list(read_chunks(corpus, 1 << 30))
+    try:
+        source, target = (
+            [text.decode() for chunk in chunks for text in getattr(chunk, side).to_pylist()]
+            for side in ("source", "target")
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{corpus.source}, {corpus.target}: not UTF-8 ({error}); convert the file first") from error
+    if not source:
+        raise ValueError(f"{corpus.source}: there is not one pair in it")
+    return Pairs(corpus.name, source, target)
+
+
+def _heard(listeners: Sequence[Tell], folder: Path, name: str, event: Event) -> None:
+    for listener in listeners:
+        listener(event)
+    if event["event"] == "validation":
+        draw(read_log(folder), folder / CURVES, name)
+
+
+def _card(
+    recipe: Recipe,
+    prepared: Prepared,
+    model: Seq2Seq[Any, Any],
+    outcome: Outcome,
+    command: str,
+) -> Card:
+    terms = recipe.card.corpora
+    data = [
+        CardData(
+            name=corpus.name,
+            pairs=corpus.num_pairs,
+            **(terms[corpus.name].model_dump() if corpus.name in terms else {}),
+        )
+        for corpus in prepared.manifest.corpora
+    ]
+    course = (
+        f"Trained for {outcome.updates:,} updates in {_duration(outcome.seconds)}, until {outcome.why}; these are "
+        f"the weights of {outcome.which}, the best by {recipe.training.stop.metric} on the validation pairs."
+    )
+    return Card(
+        title=recipe.name,
+        data=tuple(data),
+        sizes={"parameters": _num_parameters(model), "vocabulary": model.vocabulary},
+        licence=recipe.card.licence,
+        command=command or None,
+        notes=tuple(note for note in (recipe.description, course) if note),
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+
+
+def _unbundled(_: Card) -> None:
+    """What all processes but the first do about the bundle."""
+
+
+def _bundled(
+    recipe: Recipe, folder: Path, shape: ModelConfig, model: Seq2Seq[Any, Any], vocab: Vocab, card: Card
+) -> Bundle:
+    info = BundleInfo(
+        model=shape,
+        search=recipe.validation.search.model_dump(mode="json"),
+        source_language=recipe.source_language,
+        target_language=recipe.target_language,
+    )
+    store: Store = "float32"
+    return write_bundle(folder / BUNDLE, info, weights_of(model), vocab, card, store)
+
+
+def _beginning(recipe: Recipe, prepared: Prepared, model: Seq2Seq[Any, Any]) -> Event:
+    return {
+        "event": "begin",
+        "update": 0,
+        "seconds": 0.0,
+        "last": recipe.training.stop.updates,
+        "parameters": _num_parameters(model),
+        "vocabulary": model.vocabulary,
+        "pairs": prepared.manifest.counts["stayed"],
+    }
+
+
+def _num_parameters(model: Seq2Seq[Any, Any]) -> int:
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def typed(arguments: Sequence[str]) -> str:
+    """The command as it can be typed again."""
+    return shlex.join(["dragoman", *arguments])
+
+
+class _Silence:
+    """The log of the processes that do not keep one."""
+
+    def __enter__(self) -> "_Silence":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self, event: Event) -> None:
+        pass

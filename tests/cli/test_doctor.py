@@ -1,0 +1,112 @@
+"""`dragoman doctor` as installed: one line for each look, exit code 2 if there is a problem, and nothing written."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.dates import dates
+
+pytestmark = pytest.mark.slow
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+RECIPE = """\
+name: short
+data:
+  train: [{source: a.en, target: a.iso}]
+  dev: {source: dev.en, target: dev.iso}
+  vocabulary: {size: 380}
+model: {d_model: 32, d_ff: 48, num_heads: 2, num_encoder_layers: 1, num_decoder_layers: 1}
+training: {stop: {updates: 9000}, batches_per_update: 2}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pairs = dates(440, seed=1)
+    for name, part in (("a", pairs[40:]), ("dev", pairs[:40])):
+        for side, texts in zip(("en", "iso"), zip(*part, strict=True), strict=True):
+            (tmp_path / f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    (tmp_path / "r.yaml").write_text(RECIPE, encoding="utf-8")
+    return tmp_path
+
+
+def doctor(folder: Path, *arguments: str) -> tuple[int, dict[str, list[str]], subprocess.CompletedProcess[str]]:
+    """The exit code, and what was said by level."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    before = sorted(path.name for path in folder.iterdir())
+    done = subprocess.run(
+        [DRAGOMAN, "doctor", *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert sorted(path.name for path in folder.iterdir()) == before
+    said: dict[str, list[str]] = {"ok": [], "warning": [], "problem": []}
+    for line in done.stdout.splitlines():
+        level, rest = line.split(maxsplit=1)
+        said[level].append(" ".join(rest.split()))
+    return done.returncode, said, done
+
+
+def test_a_recipe_without_problems(folder: Path) -> None:
+    code, said, done = doctor(folder, "r.yaml", "--out", "run", "--tensorboard", "--processes", "2")
+    assert (code, said["problem"]) == (0, []), done
+    assert said["ok"][0] == "recipe short: nothing wrong in it"
+    assert "folder run can be written to" in said["ok"]
+    assert "files dev: 40 pairs in dev.en and dev.iso" in said["ok"]
+    assert "extras tensorboard is installed" in said["ok"]
+    assert any(line.startswith("pairs 400 pairs, about ") for line in said["warning"])
+
+
+def test_two_files(folder: Path) -> None:
+    code, said, done = doctor(folder, "--source", "a.en", "--target", "a.iso", "--time", "5m")
+    assert (code, said["problem"]) == (0, []), done
+    assert any(line.startswith("time about ") for line in [*said["ok"], *said["warning"]])
+
+
+def test_the_machine_alone(folder: Path) -> None:
+    code, said, done = doctor(folder)
+    assert code == 0, done
+    assert said["ok"][0].startswith("machine torch 2.")
+
+
+def test_everything_wrong_is_told_at_once(folder: Path) -> None:
+    (folder / "run").touch()
+    code, said, _ = doctor(folder, "r.yaml", "--out", "run", "--processes", "3", "--set", "model.d_model=65536")
+    assert code == 2
+    folders, processes, memory, *_ = said["problem"]
+    assert folders == "folder run is a file: give --out a folder"
+    assert processes.startswith("processes 3 processes cannot share 2 batches evenly")
+    assert "are free: take a smaller model" in memory
+
+
+def test_a_wrong_recipe_has_a_line_for_each_mistake(folder: Path) -> None:
+    (folder / "r.yaml").write_text(RECIPE.replace("dev:", "dve:").replace("380", "lots"), encoding="utf-8")
+    code, said, _ = doctor(folder, "r.yaml")
+    assert code == 2
+    assert said["problem"] == [
+        "recipe r.yaml:4: data.dve: unknown key; did you mean dev?",
+        'recipe r.yaml:5: data.vocabulary.size: expected a whole number of 5 or more, found "lots"',
+    ]
+
+
+def test_swapped_validation_pairs(folder: Path) -> None:
+    swap = ("--set", "data.dev.source=dev.iso", "--set", "data.dev.target=dev.en")
+    code, said, _ = doctor(folder, "r.yaml", *swap)
+    assert code == 2
+    assert said["problem"] == [
+        "languages dev: its source reads like the target of the training pairs: swap source and target"
+    ]
+
+
+def test_mistakes_of_the_command_itself(folder: Path) -> None:
+    for arguments, said in (
+        (("q.yaml",), "recipe q.yaml: there is no such recipe; did you mean r.yaml?"),
+        (("r.yaml", "--time", "45"), "recipe --time: '45' is not a time"),
+        (("--source", "a.en"), "recipe a.en: a text corpus needs a target"),
+        (("r.yaml", "--set", "data.vocabulary.size=9000"), "vocabulary a vocabulary of 9,000 is too large"),
+        (("r.yaml", "--set", "data.dev.source=none.en"), f"files {folder / 'none.en'}: there is no such file"),
+    ):
+        code, found, done = doctor(folder, *arguments)
+        assert code == 2, done
+        assert [line.startswith(said) for line in found["problem"]] == [True], done

@@ -1,0 +1,219 @@
+"""`dragoman train` as installed: two files and nothing else, and what a user does wrong."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.dates import dates
+
+pytestmark = pytest.mark.slow
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+RECIPE = """\
+name: short
+data:
+  train:
+    - source: a.en
+      target: a.iso
+  split: 20
+  vocabulary: {size: 380}
+model: {d_model: 32, d_ff: 48, num_heads: 2, num_encoder_layers: 1, num_decoder_layers: 1}
+training:
+  batch: {tokens: 512}
+  batches_per_update: 2
+  schedule: {factors: [warmup, linear], rate: 0.002, warmup: 5}
+  stop: {updates: 30}
+  validate_every: 30
+"""
+
+
+def run(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    plain = {name: value for name, value in os.environ.items() if name != "DRAGOMAN_DATA"}
+    env = {**plain, "OMP_NUM_THREADS": "1", **variables}
+    return subprocess.run(
+        [DRAGOMAN, *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=170
+    )
+
+
+def write(folder: Path, num: int = 400) -> None:
+    for side, texts in zip(("en", "iso"), zip(*dates(num, seed=1), strict=True), strict=True):
+        (folder / f"a.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    (folder / "r.yaml").write_text(RECIPE, encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path)
+    return tmp_path
+
+
+def test_two_files_and_a_time_are_enough(folder: Path) -> None:
+    done = run("train", "--source", "a.en", "--target", "a.iso", "--out", "run", "--time", "20s", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert said.startswith("data 400 pairs: about ")
+    for choice in ("validation pairs", "vocabulary", "model", "dropout", "update", "learning rate", "precision", "end"):
+        assert f" {choice} " in said
+    assert "note: 400 pairs are too little to learn a language from" in said
+    assert said.endswith(
+        "the model is in run/bundle, its curves in run/curves.png try it: dragoman translate run 'A text.'"
+    )
+    assert "\x1b" not in done.stdout + done.stderr
+    assert {"bundle", "curves.png", "log.jsonl", "prepared", "recipe.yaml"} <= {
+        p.name for p in (folder / "run").iterdir()
+    }
+
+    lines = ["3 May 1999", "", "the first of June 2001"]
+    translate = [DRAGOMAN, "translate", "run"]
+    text = "".join(f"{line}\n" for line in lines)
+    translated = subprocess.run(translate, cwd=folder, input=text, capture_output=True, text=True, check=True)
+    assert translated.stdout.count("\n") == len(lines)
+    assert translated.stdout.split("\n")[1] == ""
+
+    again = run("train", "run/recipe.yaml", "--out", "run", cwd=folder)
+    finished = "error: run holds a finished model in run/bundle: give another --out, or delete it\n"
+    assert (again.returncode, again.stdout, again.stderr) == (2, "", finished)
+
+
+def test_a_recipe_trains_in_one_process_or_two_and_keeps_the_command(folder: Path) -> None:
+    for processes in ("1", "2"):
+        out = f"run-{processes}"
+        done = run("train", "r.yaml", "--out", out, "--processes", processes, "--set", "seed=3", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert "all updates are made" in done.stderr
+        card = json.loads((folder / out / "bundle" / "card.json").read_text(encoding="utf-8"))
+        assert card["command"] == f"dragoman train r.yaml --out {out} --processes {processes} --set seed=3"
+
+
+def test_what_fails_in_a_training_process_is_one_line(folder: Path) -> None:
+    keys = ("guard.spike=1.0001", "guard.most=0", "schedule.rate=0.09", "stop.updates=200")
+    strict = [part for key in keys for part in ("--set", f"training.{key}")]
+    done = run("train", "r.yaml", "--out", "run", "--processes", "2", *strict, cwd=folder)
+    assert done.returncode == 2
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("error: 1 updates in a row were left out (see log.jsonl): lower training.schedule.rate")
+    assert "Traceback" not in done.stderr
+    assert not (folder / "run" / "bundle").exists()
+
+
+def test_the_chosen_recipe_can_be_had_to_edit_it(folder: Path) -> None:
+    files = ("--source", "a.en", "--target", "a.iso")
+    done = run("train", *files, "--out", "run", "--recipe-only", "--set", "training.stop.updates=77", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "training.stop.updates=77: as you say" in " ".join(done.stdout.split())
+    assert [path.name for path in (folder / "run").iterdir()] == ["recipe.yaml"]
+    assert "    updates: 77\n" in (folder / "run" / "recipe.yaml").read_text(encoding="utf-8")
+    checked = run("doctor", "run/recipe.yaml", cwd=folder)
+    assert checked.returncode == 0, checked.stdout
+
+
+Mistake = Callable[[Path], list[str]]
+
+
+def typed(*arguments: str) -> Mistake:
+    return lambda _: [*arguments]
+
+
+def recipe(*arguments: str, old: str = "", new: str = "") -> Mistake:
+    def mistake(folder: Path) -> list[str]:
+        (folder / "r.yaml").write_text(RECIPE.replace(old, new) if old else RECIPE, encoding="utf-8")
+        return ["r.yaml", "--out", "run", *arguments]
+
+    return mistake
+
+
+def files(*arguments: str, source: bytes | None = None, lines: int | None = None) -> Mistake:
+    def mistake(folder: Path) -> list[str]:
+        if lines is not None:
+            write(folder, lines)
+        if source is not None:
+            (folder / "a.en").write_bytes(source)
+        return ["--source", "a.en", "--target", "a.iso", "--out", "run", *arguments]
+
+    return mistake
+
+
+def existing(make: Callable[[Path], object]) -> Mistake:
+    def mistake(folder: Path) -> list[str]:
+        make(folder / "run")
+        return ["r.yaml", "--out", "run"]
+
+    return mistake
+
+
+MISTAKES: dict[str, tuple[Mistake, str]] = {
+    "nothing to train on": (typed("--out", "run"), "give a recipe, or two text files:\n  dragoman train recipe.yaml"),
+    "a recipe and files": (files("r.yaml"), "r.yaml says what to train on: leave out --source and --target"),
+    "no such recipe": (typed("q.yaml", "--out", "run"), "q.yaml: there is no such recipe; did you mean r.yaml?"),
+    "a folder as recipe": (typed(".", "--out", "run"), ". is a folder: name the recipe inside it"),
+    "text as recipe": (typed("a.en", "--out", "run"), "is a.en text to train on? That is given with --source and"),
+    "an unknown key": (
+        recipe(old="split: 20", new="splt: 20"),
+        "r.yaml:6: data.splt: unknown key; did you mean split?",
+    ),
+    "a set without =": (recipe("--set", "seed"), "--set seed: write a key, = and a value"),
+    "a set key unknown": (files("--set", "model.layers=3"), "--set model.layers=3: unknown key"),
+    "a time without a unit": (recipe("--time", "45"), "--time: '45' is not a time: write a number and a unit"),
+    "no time at all": (files("--time", "0m"), "--time: '0m' is not a time"),
+    "a wrong number of processes": (recipe("--processes", "3"), "3 processes cannot share 2 batches evenly"),
+    "a file as folder": (existing(Path.touch), "run is a file: give --out a folder"),
+    "a folder that cannot be made": (
+        typed("r.yaml", "--out", "/proc/dragoman-run"),
+        "nothing can be written to /proc/dragoman-run (",
+    ),
+    "a finished model": (
+        existing(lambda run: (run / "bundle").mkdir(parents=True)),
+        "run holds a finished model in run/bundle",
+    ),
+    "a source without its target": (typed("--source", "a.en", "--out", "run"), "a.en: a text corpus needs a target"),
+    "a target without its source": (
+        typed("--target", "a.iso", "--out", "run"),
+        "0 --source but 1 --target: give them in pairs",
+    ),
+    "one file as both sides": (typed("--source", "a.en", "--target", "a.en", "--out", "run"), "are the same file"),
+    "an empty file": (files(source=b""), "a.en: the file is empty; each line should be a sentence"),
+    "different numbers of lines": (files(source=b"one\n" * 30), "a.en has 30 lines and a.iso has 400"),
+    "too few pairs": (files(lines=19), "a.en: 19 pairs are too few to learn from: give 20 at the very least"),
+    "a file that is not there": (recipe(old="a.iso", new="b.iso"), "b.iso: there is no such file; did you mean"),
+    "a variable that is not set": (
+        recipe(old="a.en", new="${DRAGOMAN_DATA}/a.en"),
+        "the environment variable DRAGOMAN_DATA is not set; say where it is, as in: export",
+    ),
+    "validation pairs cut short": (
+        recipe("--set", "data.dev={source: a.en, target: r.yaml}", old="a.en", new="b.en"),
+        "a.en has 400 lines and",
+    ),
+    "a model larger than memory": (recipe("--set", "model.d_model=65536"), "GB are free: take a smaller model"),
+    "r-drop without dropout": (
+        recipe("--set", "training.loss.r_drop=5", "--set", "model.dropout=0.0"),
+        "R-Drop compares two readings under dropout",
+    ),
+    "r-drop below nothing": (recipe("--set", "training.loss.r_drop=-1"), "--set training.loss.r_drop=-1: expected"),
+    "a warm-up longer than the run": (recipe("--set", "training.stop.updates=5"), "5 leaves no update for linear"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_a_clear_message_and_exit_code_2(folder: Path, mistake: Mistake, said: str) -> None:
+    done = run("train", *mistake(folder), cwd=folder)
+    assert done.returncode == 2, done.stderr
+    assert re.search("^error: ", done.stderr, re.MULTILINE), done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (folder / "run" / "prepared").exists()
+
+
+def test_a_missing_extra_is_named_before_anything_is_prepared(folder: Path) -> None:
+    arguments = ["dragoman", "train", "r.yaml", "--out", "run", "--tensorboard"]
+    blocked = f"import sys; sys.modules['tensorboard'] = None; sys.argv = {arguments!r}"
+    code = f"{blocked}; from dragoman.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    mend = "error: --tensorboard needs tensorboard: pip install 'dragoman[tensorboard]'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", mend)
+    assert not (folder / "run").exists()

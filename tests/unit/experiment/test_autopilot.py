@@ -1,0 +1,238 @@
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.corpus import CorpusConfig
+from dragoman.data.dates import dates
+from dragoman.experiment.autopilot import Plan, autopilot, changed, languages
+from dragoman.experiment.census import Census
+from dragoman.experiment.estimate import tokens_per_update
+from dragoman.experiment.given import SIZES, Given
+from dragoman.experiment.machine import Machine
+from dragoman.experiment.reasons import duration
+from dragoman.experiment.recipe import Recipe, dump_recipe, load_recipe
+from dragoman.models.config import TransformerShape
+
+MACHINE = Machine(cores=2, memory=20_000_000_000, bfloat16=True)
+CORPUS = CorpusConfig(source="a.en", target="a.de")
+MINUTE, HOUR = 60.0, 3600.0
+
+
+def census(pairs: int, tokens: float = 32.0, letters: int = 90) -> Census:
+    words = frozenset(str(number) for number in range(60 * math.isqrt(pairs)))
+    return Census(pairs, 130 * pairs, tokens, letters, words, frozenset(), is_whole=pairs <= 20_000)
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> object:
+    def made(pairs: int, time: float = HOUR, machine: Machine = MACHINE) -> Plan:
+        monkeypatch.setattr("dragoman.experiment.autopilot.take_census", lambda *_: census(pairs))
+        return autopilot([CORPUS], "run", time, machine)
+
+    return made
+
+
+SITUATIONS = [
+    (pairs, time, cores)
+    for pairs in (20, 300, 29_000, 150_000, 1_000_000, 40_000_000)
+    for time in (10.0, 45 * MINUTE, 240 * HOUR)
+    for cores in (1, 7, 64)
+]
+
+
+@pytest.mark.parametrize(("pairs", "time", "cores"), SITUATIONS)
+def test_every_situation_gives_a_recipe_that_can_be_written_read_and_run(
+    plan: object, tmp_path: Path, pairs: int, time: float, cores: int
+) -> None:
+    made = plan(pairs, time, Machine(cores, None, bfloat16=cores > 1)).recipe  # type: ignore[operator]
+    (tmp_path / "recipe.yaml").write_text(dump_recipe(made), encoding="utf-8")
+    again = load_recipe(tmp_path / "recipe.yaml")
+    assert again.model_copy(update={"data": made.data}) == made
+    training = made.training
+    assert training.schedule.warmup < training.stop.updates
+    assert 0.48 * time <= training.stop.time <= time
+    assert 2 <= made.data.split <= min(1000, pairs / 10)
+    assert made.validation.max_pairs <= made.data.split
+    assert training.batches_per_update == min(16, cores)
+    assert training.precision == ("bfloat16" if cores > 1 else "float32")
+
+
+def test_captions_for_45_minutes_get_the_tiny_model_read_often(plan: object) -> None:
+    recipe: Recipe = plan(29_000, 45 * MINUTE).recipe  # type: ignore[operator]
+    training, shape = recipe.training, recipe.model
+    assert isinstance(shape, TransformerShape)
+    sizes = (shape.num_encoder_layers, shape.num_decoder_layers, shape.d_model, shape.d_ff, shape.num_heads)
+    assert (sizes, shape.dropout, shape.attention_bias) == ((4, 4, 128, 256, 4), 0.3, True)
+    assert recipe.data.vocabulary is not None
+    assert (recipe.data.vocabulary.size, recipe.data.split) == (5400, 1000)
+    assert (training.batch.tokens, training.batches_per_update, training.subword_sampling) == (4096, 2, 0.1)
+    assert (training.schedule.factors, training.schedule.rate) == (("warmup", "linear"), 3e-3)
+    assert 500 <= training.schedule.warmup <= 800
+    assert (training.stop.time, training.validate_every) == (44 * MINUTE, 3 * MINUTE)
+    assert (training.stop.metric, training.stop.patience, training.ema) == ("bleu", None, 0.998)
+    assert (recipe.source_language, recipe.target_language) == ("en", "de")
+
+
+def test_a_warm_up_takes_no_more_than_a_tenth_of_what_the_time_is_enough_for(plan: object) -> None:
+    recipe: Recipe = plan(29_000, 8 * MINUTE).recipe  # type: ignore[operator]
+    given = Given(census(29_000), 8 * MINUTE, MACHINE)
+    updates = given.possible_epochs * given.epoch / tokens_per_update(recipe)
+    assert updates / 11 < recipe.training.schedule.warmup <= updates / 10
+    assert recipe.training.schedule.rate < 3e-3
+
+
+@pytest.mark.parametrize(
+    ("pairs", "time", "preset"),
+    [
+        (149_999, 100 * HOUR, "tiny"),
+        (150_000, 45 * MINUTE, "tiny"),
+        (150_000, 3 * HOUR, "small"),
+        (3_000_000, 3 * HOUR, "small"),
+        (3_000_000, 240 * HOUR, "paper-base"),
+    ],
+)
+def test_a_larger_model_needs_both_data_and_time(pairs: int, time: float, preset: str) -> None:
+    assert Given(census(pairs), time, MACHINE).size.preset == preset
+
+
+def test_more_cores_are_more_time() -> None:
+    few, many = (Given(census(200_000), 45 * MINUTE, Machine(cores, None, True)) for cores in (2, 16))
+    assert (few.size.preset, many.size.preset) == ("tiny", "small")
+    assert many.speed(SIZES[0]) == pytest.approx(8 * few.speed(SIZES[0]))
+
+
+def test_speeds_are_about_those_measured() -> None:
+    """9,000 to 10,000 tokens a second of one core with the tiny model, 4,500 with the small one."""
+    given = Given(census(29_000), HOUR, Machine(1, None, bfloat16=True))
+    assert 7_500 < given.speed(SIZES[0]) < 10_000
+    assert 4_000 < given.speed(SIZES[1]) < 5_500
+
+
+def test_a_slower_machine_gets_a_shorter_warm_up_and_the_smaller_model(plan: object) -> None:
+    fast, slow = (Machine(2, None, bfloat16=True, speed=speed) for speed in (1.0, 0.1))
+    warmups = [plan(29_000, 45 * MINUTE, machine).recipe.training.schedule.warmup for machine in (fast, slow)]  # type: ignore[operator]
+    assert warmups[1] < warmups[0] / 8
+    assert [Given(census(200_000), 3 * HOUR, machine).size.preset for machine in (fast, slow)] == ["small", "tiny"]
+
+
+def test_regularisation_follows_how_often_a_pair_is_read(plan: object) -> None:
+    def chosen(pairs: int, time: float) -> tuple[float, float]:
+        recipe = plan(pairs, time).recipe  # type: ignore[operator]
+        return recipe.model.dropout, recipe.training.subword_sampling
+
+    assert chosen(90_000, 3 * HOUR) == (0.3, 0.1)
+    assert chosen(190_000, 24 * HOUR) == (0.2, 0.1)
+    assert chosen(400_000, 24 * HOUR) == (0.2, 0.0)
+    assert chosen(600_000, 240 * HOUR) == (0.1, 0.0)
+    assert chosen(90_000, 10 * MINUTE) == (0.1, 0.0)
+
+
+def test_where_the_data_is_used_up_before_the_time_it_stops_by_itself(plan: object) -> None:
+    little = plan(300).recipe.training  # type: ignore[operator]
+    assert (little.stop.patience, little.stop.metric) == (5, "loss")
+    epoch = 32.0 * 270
+    assert little.batch.tokens * little.batches_per_update == 1024
+    assert little.stop.updates * 1024 * 0.93 / 1.15 / epoch == pytest.approx(150, rel=0.01)
+
+
+def test_a_vocabulary_has_room_for_every_letter() -> None:
+    letters = Given(census(300, letters=2_000), HOUR, MACHINE)
+    assert letters.vocabulary(SIZES[0]) == letters.census.smallest > 2_000
+
+
+def test_each_choice_is_said_with_its_reason(plan: object) -> None:
+    said = {choice.what: (choice.value, choice.reason) for choice in plan(29_000, 45 * MINUTE).choices}  # type: ignore[operator]
+    assert said["data"] == ("29,000 pairs", "about 32 subwords each, source and target together")
+    assert said["vocabulary"][0] == "5,400 subwords"
+    assert said["model"][0].startswith("tiny: 4+4 layers, d_model 128, 2.0 M parameters")
+    assert said["dropout"][0] == "0.3"
+    assert said["update"] == ("8,192 tokens in 2 batches", "one for each core")
+    assert said["precision"] == ("bfloat16", "this CPU multiplies it fast")
+    assert said["end"][0] == "after 44 minutes of training"
+    assert said["validation"][0] == "every 3m"
+    assert all(reason for _, reason in said.values())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "time", "warning"),
+    [
+        (300, HOUR, r"300 pairs are too little .* by heart .* 10,000 pairs, .* 100,000 or more"),
+        (5_000, HOUR, r"5,000 pairs are few: .* 10,000 pairs"),
+        (140_000, 10 * MINUTE, r"the time is short .* read only \d\.\d times; --time \d+m would do"),
+        (200_000, 45 * MINUTE, r"pairs enough for a larger model \(small\), which would take about \d+m here"),
+    ],
+)
+def test_what_may_disappoint_is_said_before(plan: object, pairs: int, time: float, warning: str) -> None:
+    (said,) = plan(pairs, time).warnings  # type: ignore[operator]
+    assert re.search(warning, said), said
+
+
+def test_where_all_is_well_nothing_is_said(plan: object) -> None:
+    assert plan(29_000, 45 * MINUTE).warnings == ()  # type: ignore[operator]
+
+
+def test_fewer_than_20_pairs_are_refused(plan: object) -> None:
+    with pytest.raises(ValueError, match=r"a\.en: 19 pairs are too few to learn from: give 20 at the very least"):
+        plan(19)  # type: ignore[operator]
+
+
+def test_standard_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="standard input can be read only once"):
+        autopilot([CorpusConfig(source="-", format="tsv")], "run", HOUR, MACHINE)
+
+
+def test_keys_can_be_set_on_what_was_chosen(plan: object) -> None:
+    recipe = plan(29_000).recipe  # type: ignore[operator]
+    other = changed(recipe, ["training.stop.updates=5000", "model.dropout=0.25"])
+    assert (other.training.stop.updates, other.model.dropout) == (5000, 0.25)
+    assert other.training.schedule == recipe.training.schedule
+    assert other.data.train[0].source == str(Path("a.en").absolute())
+    with pytest.raises(ValueError, match=r"--set model\.droput=0\.25: unknown key; did you mean dropout\?"):
+        changed(recipe, ["model.droput=0.25"])
+
+
+def test_another_preset_is_taken_whole(plan: object) -> None:
+    shape = changed(plan(29_000).recipe, ["model.preset=small", "model.d_ff=640"]).model  # type: ignore[operator]
+    assert isinstance(shape, TransformerShape)
+    assert (shape.d_model, shape.d_ff, shape.num_encoder_layers) == (256, 640, 3)
+    assert (shape.dropout, shape.attention_bias) == (0.3, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "codes"),
+    [
+        ("a.en", "a.de", ("en", "de")),
+        ("x/train.en.gz", "x/train.pt_BR.zst", ("en", "pt_BR")),
+        ("a.eng", "a.zh-Hans", ("eng", "zh-Hans")),
+        ("a.txt", "b.txt", (None, None)),
+        ("a.en", "b.txt", (None, None)),
+        ("a.en", "b.en", (None, None)),
+        ("source", "target", (None, None)),
+        ("a.src", "a.tgt", (None, None)),
+    ],
+)
+def test_languages_are_read_off_the_names_of_files(source: str, target: str, codes: tuple[str | None, ...]) -> None:
+    assert languages([CorpusConfig(source=source, target=target)]) == codes
+
+
+def test_corpora_of_different_languages_have_none() -> None:
+    assert languages([CORPUS, CorpusConfig(name="other", source="b.en", target="b.fr")]) == (None, None)
+    assert languages([CorpusConfig(source="a.tsv")]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(61.0, "2m"), (600.0, "10m"), (7199.0, "120m"), (7201.0, "3h"), (2e5, "3d")]
+)
+def test_a_time_is_rounded_up_to_what_one_would_type(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_real_files_are_counted(tmp_path: Path) -> None:
+    for side, texts in zip(("en", "iso"), zip(*dates(150, seed=1), strict=True), strict=True):
+        (tmp_path / f"a.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    files = CorpusConfig(source=str(tmp_path / "a.en"), target=str(tmp_path / "a.iso"))
+    made = autopilot([files], "dates", HOUR, MACHINE)
+    assert (made.recipe.name, made.recipe.data.split, made.recipe.target_language) == ("dates", 15, "iso")
+    assert made.choices[0].value == "150 pairs"

@@ -1,0 +1,224 @@
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dragoman.data.corpus import CorpusConfig
+from dragoman.experiment.autopilot import changed
+from dragoman.experiment.census import Census, take_census
+from dragoman.experiment.doctor import (
+    examine,
+    of_cleaning,
+    of_disk,
+    of_languages,
+    of_machine,
+    of_pairs,
+    of_time,
+    of_vocabulary,
+)
+from dragoman.experiment.machine import Machine
+from dragoman.experiment.preflight import Finding, Order
+from dragoman.experiment.recipe import DataSection, Recipe
+
+MACHINE = Machine(cores=2, memory=80_000_000_000, bfloat16=True)
+NOUNS = ["cat", "dog", "house", "tree", "river", "stone", "child", "woman", "bread", "window", "garden", "letter"]
+VERBS = ["sees", "finds", "likes", "paints", "carries", "forgets"]
+ENGLISH = [f"the {a} {verb} a {b} today" for a in NOUNS for verb in VERBS for b in NOUNS if a != b]
+
+
+def german(text: str) -> str:
+    """Another language, of other words, as long as the first."""
+    return " ".join(word[::-1] + "en" for word in text.split())
+
+
+def corpus(folder: Path, name: str, texts: list[str], targets: list[str] | None = None) -> CorpusConfig:
+    source, target = folder / f"{name}.en", folder / f"{name}.de"
+    source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    target.write_text("".join(f"{text}\n" for text in targets or map(german, texts)), encoding="utf-8")
+    return CorpusConfig(name=name, source=str(source), target=str(target))
+
+
+def recipe(train: CorpusConfig, *changes: str, **held_out: object) -> Recipe:
+    data = DataSection.model_validate({"train": (train,), **held_out})
+    return changed(Recipe(name="x", data=data), changes)
+
+
+def quietly(what: str, done: int, total: int | None) -> None:
+    assert what
+    assert total is None or done <= total
+
+
+def shown(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    return [(finding.level, finding.message) for finding in findings]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> CorpusConfig:
+    return corpus(tmp_path, "train", ENGLISH[100:])
+
+
+def test_a_good_recipe_has_one_finding_for_each_look(tmp_path: Path, train: CorpusConfig) -> None:
+    dev = corpus(tmp_path, "dev", ENGLISH[:40])
+    described = recipe(train, "model.preset=tiny", "training.stop.time=20m", dev=dev.model_dump())
+    findings = [f for f in examine(Order(described, tmp_path / "run", 1), MACHINE, quietly) if f.check != "load"]
+    assert [finding.check for finding in findings] == [
+        *(
+            "machine",
+            "folder",
+            "files",
+            "files",
+            "processes",
+            "memory",
+            "pairs",
+            "cleaning",
+            "vocabulary",
+            "time",
+            "disk",
+        )
+    ]
+    assert [finding.check for finding in findings if finding.level == "problem"] == []
+
+
+def test_what_needs_the_data_is_left_out_where_there_is_none(tmp_path: Path) -> None:
+    described = recipe(CorpusConfig(source=str(tmp_path / "a.en"), target=str(tmp_path / "a.de")))
+    findings = [f for f in examine(Order(described, None, 1), MACHINE, quietly) if f.check != "load"]
+    assert [finding.check for finding in findings] == ["machine", "files", "processes", "memory"]
+    assert "there is no such file" in findings[1].message
+
+
+def test_sides_of_different_length_are_a_problem(tmp_path: Path) -> None:
+    described = recipe(corpus(tmp_path, "train", ENGLISH[:50], ENGLISH[:49]))
+    *_, last = examine(Order(described, None, 1), MACHINE, quietly)
+    assert (last.check, last.level) == ("data", "problem")
+    assert "has 50 lines and" in last.message
+
+
+def test_a_busy_machine_is_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.9, 5.0, 5.0))
+    assert [finding.check for finding in of_machine(MACHINE)] == ["machine"]
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.1, 0.0, 0.0))
+    _, load = of_machine(MACHINE)
+    assert (load.level, "keep 1.1 of 2 cores busy" in load.message) == ("warning", True)
+
+
+def test_few_pairs_are_pointed_out(train: CorpusConfig) -> None:
+    census = take_census([train])
+    assert census.pairs == len(ENGLISH) - 100
+    assert of_pairs(census).level == "warning"
+    assert of_pairs(Census(2_000, 1, 9.0, 5, frozenset(), frozenset(), False)).level == "ok"
+
+
+def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
+    def found(bad: int) -> Finding:
+        texts = ENGLISH[:200]
+        (finding,) = of_cleaning(
+            recipe(corpus(tmp_path, "train", texts, ["" if i < bad else german(text) for i, text in enumerate(texts)])),
+            quietly,
+        )
+        return finding
+
+    assert found(0) == ("cleaning", "ok", "train: 0.0% of 200 pairs would be dropped")
+    assert found(10) == ("cleaning", "ok", "train: 5.0% of 200 pairs would be dropped (empty-side 10)")
+    assert found(60).level == "warning"
+    assert found(200).level == "problem"
+
+
+def test_held_out_pairs_among_the_training_pairs_are_found(tmp_path: Path, train: CorpusConfig) -> None:
+    dev = corpus(tmp_path, "dev", [*ENGLISH[:5], *ENGLISH[100:103]])
+    test = corpus(tmp_path, "test", [*ENGLISH[3:5], *ENGLISH[20:24]])
+    _, leak, twins = of_cleaning(recipe(train, dev=dev.model_dump(), test=[test.model_dump()]), quietly)
+    assert leak.message.startswith(
+        "3 pairs of train are held out too, and are left out of training: line 1 of train is "
+    )
+    assert leak.message.endswith("dev.en, line 6")
+    assert twins == ("leaks", "warning", "2 pairs of test are in dev too: its score will be flattered")
+
+
+def test_swapped_sides_are_found(tmp_path: Path, train: CorpusConfig) -> None:
+    texts = ENGLISH[:30]
+    straight = corpus(tmp_path, "dev", texts)
+    swapped = CorpusConfig(name="dev", source=straight.target or "", target=straight.source)
+    census = take_census([train])
+    assert shown(of_languages(recipe(train, dev=straight.model_dump()), census)) == []
+    (finding,) = of_languages(recipe(train, dev=swapped.model_dump()), census)
+    assert (finding.level, finding.message.startswith("dev: its source reads like the target")) == ("problem", True)
+
+
+def test_files_that_contradict_the_recipe_are_found(train: CorpusConfig) -> None:
+    census = take_census([train])
+    assert shown(of_languages(recipe(train, "source_language=en", "target_language=de"), census)) == []
+    (finding,) = of_languages(recipe(train, "source_language=de", "target_language=en"), census)
+    assert finding == (
+        *("languages", "problem"),
+        "the files end in .en and .de, but the recipe says de to en: swap source and target",
+    )
+
+
+def test_one_language_on_both_sides_is_pointed_out(tmp_path: Path) -> None:
+    same = corpus(tmp_path, "train", ENGLISH, ENGLISH[::-1])
+    (finding,) = of_languages(recipe(same), take_census([same]))
+    assert (finding.level, "the same language?" in finding.message) == ("warning", True)
+
+
+def test_a_vocabulary_that_cannot_be_learned_is_a_problem(train: CorpusConfig) -> None:
+    census = take_census([train])
+
+    def found(*changes: str) -> Finding:
+        return of_vocabulary(recipe(train, *changes), census)
+
+    assert found().message.startswith("about ")
+    assert found("data.vocabulary.size=300").level == "ok"
+    large = found("data.vocabulary.size=9000")
+    assert (large.level, "too large for a sample" in large.message) == ("problem", True)
+    small = found("data.vocabulary.size=262", "data.vocabulary.character_coverage=1.0")
+    assert (small.level, "too small for a sample" in small.message) == ("problem", True)
+
+
+def test_a_vocabulary_may_be_too_large_to_be_seen_often(train: CorpusConfig) -> None:
+    census = Census(10_000, 1_300_000, 30.0, 90, frozenset(), frozenset(), is_whole=False)
+    assert of_vocabulary(recipe(train, "data.vocabulary.size=15001"), census).level == "warning"
+    assert of_vocabulary(recipe(train, "data.vocabulary.size=15000"), census).level == "ok"
+
+
+def test_the_time_is_held_against_the_data_and_the_warm_up(train: CorpusConfig) -> None:
+    census = Census(29_000, 4_000_000, 32.0, 90, frozenset(), frozenset(), is_whole=False)
+    tiny = (
+        "model.preset=tiny",
+        "data.vocabulary.size=6000",
+        "training.precision=bfloat16",
+        "training.batches_per_update=2",
+        "training.schedule.warmup=800",
+    )
+
+    def found(*changes: str, machine: Machine = MACHINE) -> tuple[str, str]:
+        finding = of_time(recipe(train, *tiny, *changes), census, machine)
+        return finding.level, finding.message
+
+    level, message = found("training.stop.updates=6000")
+    assert (level, message.startswith("about 6,000 updates, 49.")) == ("ok", True)
+    assert message.endswith("hours or so")
+    level, message = found("training.stop.time=45m")
+    assert (level, message.endswith(", in 45m")) == ("ok", True)
+    assert "too few for a warm-up of 4,000" in found("training.stop.time=20m", "training.schedule.warmup=4000")[1]
+    assert found("training.stop.time=3m", "training.schedule.warmup=10")[1].endswith(
+        "few; give more time, or a smaller model"
+    )
+    assert "faster with training.precision=float32" in found(machine=Machine(2, None, bfloat16=False))[1]
+
+
+def test_a_full_disk_is_found_before_it_is_full(
+    tmp_path: Path, train: CorpusConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Order(recipe(train, "model.preset=tiny"), tmp_path / "new" / "run", 1)
+    census = Census(29_000, 2_000_000_000, 32.0, 90, frozenset(), frozenset(), is_whole=False)
+    looked_at = []
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda path: looked_at.append(path) or SimpleNamespace(free=10_100_000_000)
+    )
+    assert of_disk(order, census) == ("disk", "ok", "about 10.02 GB are written, and 10.1 GB are free")
+    assert looked_at == [tmp_path]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000_000_000))
+    assert of_disk(order, census).level == "problem"
