@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
+from dragoman.bundle.info import Store
 from dragoman.config import Config
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.problem import CleanConfig
@@ -73,6 +74,7 @@ class Recipe(Config):
     model: ModelShape = Field(TransformerShape(), description="the model, but for the size of its vocabulary")
     training: TrainingConfig = Field(TrainingConfig(), description="how the model is trained")
     validation: ValidationSection = Field(ValidationSection(), description="how it is tried out meanwhile")
+    store: Store = Field("float32", description="how the bundle's weights are written; float16 takes half the space")
     card: CardSection = Field(CardSection(), description="what the model's card says of licences and origins")
     seed: int = Field(1, ge=0, description="what everything random is drawn from")
 

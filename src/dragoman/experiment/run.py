@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+
 from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
 from dragoman.bundle.info import Store
 from dragoman.data.batches import Reader, Sampling
@@ -62,6 +64,7 @@ def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorb
         listen(_beginning(recipe, prepared, model))
         validator = _validator(recipe, held_out[0], vocab, group)
         outcome = _trainer(recipe, prepared, vocab, model, validator, folder, listen).run()
+        _round(model, recipe.store)
         card = _card(recipe, prepared, model, outcome, command)
         bundled = partial(_bundled, recipe, folder, shape, model, vocab) if group.is_first else _unbundled
         bundled(card)  # at once: whatever happens while test sets are translated, the model is safe
@@ -213,8 +216,14 @@ def _bundled(
         source_language=recipe.source_language,
         target_language=recipe.target_language,
     )
-    store: Store = "float32"
-    return write_bundle(folder / BUNDLE, info, weights_of(model), vocab, card, store)
+    return write_bundle(folder / BUNDLE, info, weights_of(model), vocab, card, recipe.store)
+
+
+def _round(model: Seq2Seq[Any, Any], store: Store) -> None:
+    """Make the weights those that will be read back, so that the scores are the bundle's own."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.to(getattr(torch, store)))
 
 
 def _beginning(recipe: Recipe, prepared: Prepared, model: Seq2Seq[Any, Any]) -> Event:

@@ -182,10 +182,12 @@ def test_subword_sampling_and_averages_go_through_to_the_bundle(tmp_path: Path) 
     data = {"train": [write(tmp_path, "train", dates(240, 1))], "split": 40}
     changes = {"stop": {"updates": 16}, "subword_sampling": 0.1, "ema": 0.5, "snapshots": {"every": 8, "average": 2}}
     changes |= {"loss": {"r_drop": 1.0}, "precision": "bfloat16", "validate_every": 16}
-    begin(recipe(data, **changes), tmp_path / "run", num_workers=1)
+    halved = recipe(data, **changes).model_copy(update={"store": "float16"})
+    begin(halved, tmp_path / "run", num_workers=1)
     told: list[dict[str, Any]] = []
     bundle = carry_out(tmp_path / "run", Group(), told.append)
     assert bundle is not None
+    assert all((array == array.astype(np.float16)).all() for array in bundle.weights().values())
     which = [event["which"] for event in told if event["event"] == "validation"]
     assert which == ["update 16", "the average of 2 snapshots"]
     (data_card,) = bundle.card.data
