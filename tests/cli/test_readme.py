@@ -36,9 +36,9 @@ def run(command: str, place: Path) -> str:
 
 
 def pattern(shown: str) -> re.Pattern[str]:
-    """What is shown, where a line of three dots stands for any lines."""
-    lines = [".*?" if line == "..." else re.escape(line) for line in shown.strip().split("\n")]
-    return re.compile("\n".join(lines), re.DOTALL)
+    """What is shown, where a line of three dots stands for any lines, or none."""
+    lines = [r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in shown.strip().split("\n")]
+    return re.compile("".join(lines))
 
 
 def without_trailing_space(text: str) -> str:
@@ -60,7 +60,7 @@ def test_what_is_shown_is_what_happens(page: Path, tmp_path: Path, monkeypatch: 
 def check_commands(block: str, place: Path) -> None:
     for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
         printed = without_trailing_space(run(command, place))
-        assert pattern(shown).fullmatch(printed), f"$ {command}\n{printed}"
+        assert pattern(shown).fullmatch(printed + "\n"), f"$ {command}\n{printed}"
 
 
 def check_python(block: str, page: str, names: dict[str, object]) -> None:
@@ -75,6 +75,8 @@ def test_the_readme_shows_both() -> None:
 
 
 def test_three_dots_stand_for_lines_and_nothing_else_does() -> None:
-    assert pattern("one\n...\nfour").fullmatch("one\ntwo\nthree\nfour")
-    assert not pattern("one\n...\nfour").fullmatch("one\ntwo\nthree\nfive")
-    assert not pattern("o.e").fullmatch("one")
+    assert pattern("one\n...\nfour").fullmatch("one\ntwo\nthree\nfour\n")
+    assert pattern("...\nfour").fullmatch("four\n")
+    assert not pattern("one\n...\nfour").fullmatch("one\ntwo\nthree\nfive\n")
+    assert not pattern("one\n...\nfour").fullmatch("one twofour\n")
+    assert not pattern("o.e").fullmatch("one\n")
