@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from typing import Any
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # the names of glibc's mallopt
 
@@ -11,12 +12,22 @@ def keep_freed_memory() -> bool:
 
     What the logits of a large vocabulary take is mapped anew at each step otherwise, page by page.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:  # another C library
+    mallopt = _function("mallopt")
+    if mallopt is None:
         return False
     settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20))
     heard = [mallopt(name, value) == 1 for name, value in settings]
     return all(heard)
+
+
+def give_back_memory() -> bool:
+    """Now and then, let the system have what lies free all the same: batches of many shapes leave holes between what is
+    in use, which grow over hours. True if there was any.
+    """
+    trim = _function("malloc_trim")
+    return trim is not None and trim(0) == 1
+
+
+def _function(name: str) -> Any:
+    """A function of glibc; None where there is another C library."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None

@@ -15,6 +15,7 @@ from dragoman.data.loader import Loader
 from dragoman.data.order import updates
 from dragoman.data.vocab import PAD
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.training.allocator import give_back_memory
 from dragoman.training.average import MovingAverage, copied, put
 from dragoman.training.config import TrainingConfig
 from dragoman.training.guard import Guard
@@ -202,6 +203,7 @@ class Trainer:
         begin = self.clock()
         scores = self.validate(self.model)
         self.model.train()
+        give_back_memory()
         if better := self.best.beaten_by(scores, self.config.stop.metric):
             self.best = Best(which, scores, copied(self.model))
         else:
