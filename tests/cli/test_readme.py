@@ -71,7 +71,7 @@ def check_python(block: str, page: str, names: dict[str, object]) -> None:
 
 
 def test_the_readme_shows_both() -> None:
-    assert [language for language, _ in blocks(PAGES[0], "console", "python")] == ["console", "python"]
+    assert [language for language, _ in blocks(PAGES[0], "console", "python")] == ["console", "console", "python"]
 
 
 def test_three_dots_stand_for_lines_and_nothing_else_does() -> None:

@@ -1,0 +1,35 @@
+"""The model that comes with the program: small, whole, with its terms; and it translates."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.bundle import Bundle, demo_folder, open_bundle
+from dragoman.decoding.translator import Translator
+
+LARGEST = 20_000_000
+
+
+@pytest.fixture(scope="module")
+def demo() -> Bundle:
+    return open_bundle(demo_folder())
+
+
+def test_it_is_small_enough_to_travel(demo: Bundle) -> None:
+    assert sum(path.stat().st_size for path in demo.folder.rglob("*") if path.is_file()) <= LARGEST
+
+
+def test_its_card_says_where_it_is_from_and_what_it_is_worth(demo: Bundle) -> None:
+    assert (demo.info.source_language, demo.info.target_language) == ("en", "de")
+    assert {data.name for data in demo.card.data} == {"tatoeba", "libreoffice"}
+    assert all(data.licence and data.attribution for data in demo.card.data)
+    measured = {score.test_set for score in demo.card.scores}
+    assert measured >= {"tatoeba_2021", "tatoeba_2023", "multi30k_2016", "flores", "newstest2013"}
+    assert all(score.signature and score.low is not None for score in demo.card.scores)
+    assert demo.card.command
+    assert "tatoeba.org" in (Path(demo.folder) / "README.md").read_text(encoding="utf-8")
+
+
+def test_it_translates(demo: Bundle) -> None:
+    translations = Translator.of(demo).translate(["Where is the station?", "", "The cat is sleeping on the sofa."])
+    assert translations == ["Wo ist der Bahnhof?", "", "Die Katze schläft auf dem Sofa."]
