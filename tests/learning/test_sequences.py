@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from dragoman.attention.tap import Tap
-from dragoman.data.vocab import BOS, EOS, NUM_SPECIALS, PAD
+from dragoman.data.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.search import greedy_search
 from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
-from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.seq2seq import Seq2Seq, shifted
 from dragoman.training.loss import projected_label_smoothed
 
 pytestmark = pytest.mark.learning
@@ -65,11 +65,6 @@ def pairs(task: Task, number: int, generator: torch.Generator) -> tuple[Tensor, 
         return torch.where(position < lengths, side, torch.where(position == lengths, EOS, PAD))
 
     return ended(words), ended(task(words, lengths))
-
-
-def shifted(target: Tensor) -> Tensor:
-    """What the decoder reads while it learns to write the target."""
-    return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
 
 
 def learn(config: ModelConfig, task: Task, rate: float, num_steps: int) -> Seq2Seq[Any, Any]:

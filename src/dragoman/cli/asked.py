@@ -2,13 +2,24 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
 
 if TYPE_CHECKING:
-    from dragoman.data.corpus import CorpusConfig
     from dragoman.data.prepare import Progress
     from dragoman.experiment.autopilot import Plan
     from dragoman.experiment.machine import Machine
+
+RecipeFile = Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="A recipe (YAML).")]
+Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe.")]
+Sources = Annotated[
+    list[str] | None, typer.Option(metavar="FILE", help="Without a recipe: source text, or both sides in one file.")
+]
+Targets = Annotated[list[str] | None, typer.Option(metavar="FILE", help="Target text, line by line.")]
+Processes = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Processes to train in; else one for each core, if possible.")
+]
 
 USAGE: Final = """give a recipe, or two text files:
   dragoman {command} recipe.yaml --out run/
@@ -61,6 +72,7 @@ def planned(asked: Asked, progress: "Progress", machine: "Machine | None" = None
 
 
 def _chosen(asked: Asked, progress: "Progress", machine: "Machine | None") -> "Plan":
+    from dragoman.cli.corpora import corpora_of
     from dragoman.experiment.autopilot import autopilot, changed
     from dragoman.experiment.machine import this_machine
     from dragoman.experiment.preflight import of_corpus, refuse
@@ -68,7 +80,7 @@ def _chosen(asked: Asked, progress: "Progress", machine: "Machine | None") -> "P
     from dragoman.experiment.speed import measured
     from dragoman.training.config import seconds
 
-    corpora = _corpora(asked)
+    corpora = corpora_of("train", asked.source, asked.target)
     refuse(of_corpus(corpus) for corpus in corpora)
     if machine is None:
         progress("try how fast this machine is", 0, None)
@@ -78,25 +90,6 @@ def _chosen(asked: Asked, progress: "Progress", machine: "Machine | None") -> "P
         return plan
     said = [Choice("--set", change, "as you say, whatever stands above") for change in asked.changes]
     return plan._replace(recipe=changed(plan.recipe, asked.changes), choices=(*plan.choices, *said))
-
-
-def _corpora(asked: Asked) -> list["CorpusConfig"]:
-    from pydantic import ValidationError
-
-    from dragoman.data.corpus import CorpusConfig
-
-    if asked.target and len(asked.source) != len(asked.target):
-        counts = f"{len(asked.source)} --source but {len(asked.target)} --target"
-        raise ValueError(f"{counts}: give them in pairs")
-    targets: list[str] | list[None] = asked.target or [None] * len(asked.source)
-    corpora = []
-    for number, (source, target) in enumerate(zip(asked.source, targets, strict=True), 1):
-        try:
-            name = f"train-{number}" if number > 1 else "train"
-            corpora.append(CorpusConfig(name=name, source=source, target=target))
-        except ValidationError as error:
-            raise ValueError("; ".join(str(each["ctx"]["error"]) for each in error.errors())) from error
-    return corpora
 
 
 def _refuse_what_is_no_recipe(path: Path) -> None:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dragoman.cli.asked import Changes, Processes, RecipeFile, Sources, Targets
+
 if TYPE_CHECKING:
     from dragoman.cli.asked import Asked
     from dragoman.data.prepare import Progress
@@ -14,19 +16,13 @@ _STYLES: Final = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
 def doctor(
-    recipe: Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="A recipe (YAML).")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe.")
-    ] = None,
-    source: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Without a recipe: source text, or both sides in one file.")
-    ] = None,
-    target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Target text, line by line.")] = None,
+    recipe: RecipeFile = None,
+    set_: Changes = None,
+    source: Sources = None,
+    target: Targets = None,
     time: Annotated[str | None, typer.Option(metavar="TIME", help="How long training may take: 45m, 2h.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run would go.")] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes to train in; else one for each core, if possible.")
-    ] = None,
+    processes: Processes = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Whether TensorBoard will be asked for.")] = False,
 ) -> None:
     """Check data, recipe and machine before training.

@@ -1,8 +1,7 @@
 """`dragoman prepare`: from text files to a folder of encoded, shuffled, hashed shards."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -37,6 +36,7 @@ def prepare(
 
     from rich.console import Console
 
+    from dragoman.cli.corpora import corpora_of
     from dragoman.cli.progress import shown
     from dragoman.data.cluster import cluster, in_cluster
     from dragoman.data.prepare import PrepareConfig, load_reports
@@ -48,8 +48,8 @@ def prepare(
     if separate and not vocabulary:
         raise ValueError("--separate needs the size of each vocabulary: give --vocabulary N")
     config = PrepareConfig(
-        corpora=_corpora("train", source, target or [], weight or []),
-        held_out=_corpora("held-out", held_out_source or [], held_out_target or [], []),
+        corpora=corpora_of("train", source, target or [], weight or []),
+        held_out=corpora_of("held-out", held_out_source or [], held_out_target or []),
         vocabulary=VocabConfig(size=vocabulary, joint=not separate) if vocabulary else None,
         keep_text=keep_text,
     )
@@ -65,31 +65,3 @@ def prepare(
     pairs = prepared.manifest.counts["stayed"]
     console.print(f"{pairs:,} pairs, {shards} shard{'s' * (shards != 1)}; subwords: {vocab.source.size:,} {kind}")
     console.print(f"look at what the model will see: dragoman peek {out} 0", soft_wrap=True)
-
-
-def _corpora(name: str, sources: list[str], targets: list[str], weights: list[float]) -> tuple[object, ...]:
-    """One corpus for each source; targets go to the sources that are plain text, in order."""
-    from pydantic import ValidationError
-
-    from dragoman.data.corpus import CorpusConfig
-
-    if targets and len(targets) != len(sources):
-        raise ValueError(f"{len(sources)} --source but {len(targets)} --target: give them in pairs")
-    if weights and len(weights) != len(sources):
-        raise ValueError(f"{len(sources)} corpora but {len(weights)} --weight: give one for each")
-    corpora = []
-    for i, path in enumerate(sources):
-        fields: dict[str, object] = {"name": name if i == 0 else f"{name}-{i + 1}", "source": path}
-        fields |= {"target": targets[i]} if targets else {}
-        fields |= {"weight": weights[i]} if weights else {}
-        try:
-            corpora.append(CorpusConfig.model_validate(fields))
-        except ValidationError as error:
-            raise ValueError("; ".join(_said(problem) for problem in error.errors())) from error
-    return tuple(corpora)
-
-
-def _said(problem: Mapping[str, Any]) -> str:
-    """What is wrong, in our own words where we have some."""
-    ours = problem.get("ctx", {}).get("error")
-    return str(ours) if ours else f"--{problem['loc'][0]} {problem['input']}: {problem['msg']}"

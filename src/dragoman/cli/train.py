@@ -6,26 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dragoman.cli.asked import Changes, Processes, RecipeFile, Sources, Targets
+
 if TYPE_CHECKING:
     from dragoman.experiment.autopilot import Plan
 
 
 def train(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the run and its model go.")],
-    recipe: Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="A recipe (YAML).")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe.")
-    ] = None,
-    source: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Without a recipe: source text, or both sides in one file.")
-    ] = None,
-    target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Target text, line by line.")] = None,
+    recipe: RecipeFile = None,
+    set_: Changes = None,
+    source: Sources = None,
+    target: Targets = None,
     time: Annotated[
         str | None, typer.Option(metavar="TIME", help="How long it may take: 45m, 2h; without a recipe, else 60m.")
     ] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes to train in; else one for each core, if possible.")
-    ] = None,
+    processes: Processes = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write for TensorBoard too.")] = False,
     recipe_only: Annotated[
         bool, typer.Option("--recipe-only", help="Write FOLDER/recipe.yaml, to look at or to edit, and stop.")

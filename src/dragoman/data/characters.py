@@ -140,3 +140,11 @@ def is_tokenised(text: str) -> bool:
         return True
     apart = _APART.findall(text)
     return bool(apart) and (text.endswith(" .") or len(apart) > len(_ATTACHED.findall(text)))
+
+
+_DEFAULT: Final = CleanConfig()
+
+
+def mended(line: str) -> str:
+    """The line as training text is by default: what a model is given must look like what it learned from."""
+    return look(line, _DEFAULT)[0]

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.data.vocab import BOS, PAD
+from dragoman.data.vocab import PAD
 from dragoman.decoding.walk import next_log_probabilities, require_eval
-from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.seq2seq import Seq2Seq, shifted
 
 
 @torch.no_grad()
@@ -17,7 +17,6 @@ def score(
 ) -> Float[Tensor, "batch target"]:
     """The log-probability of each token of each target, 0 at PAD. A target ends with EOS; BOS is not part of it."""
     require_eval(model)
-    read = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
-    logits = model(source, read)
+    logits = model(source, shifted(target))
     chosen = next_log_probabilities(logits.flatten(0, 1)).gather(1, target.reshape(-1, 1)).view(target.shape)
     return chosen.masked_fill(target == PAD, 0.0)

@@ -12,8 +12,7 @@ from typing import Any, Final
 import torch
 
 from dragoman.bundle import Bundle, open_bundle
-from dragoman.data.characters import look
-from dragoman.data.problem import CleanConfig
+from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
@@ -28,7 +27,6 @@ BATCH_TOKENS: Final = 4096
 WINDOW: Final = 2048
 """Lines read ahead of what is written, when there is no end in sight."""
 
-_MENDING: Final = CleanConfig()
 _SPACE: Final = re.compile(r"\s+")
 _BREAKS: Final = re.compile(r"[\r\n]+")
 
@@ -60,7 +58,7 @@ class Translator:
 
         A text that is longer than the model can take is cut at white space, and the translations are joined.
         """
-        pieces = {text: self._pieces(look(text, _MENDING)[0]) for text in dict.fromkeys(texts)}
+        pieces = {text: self._pieces(mended(text)) for text in dict.fromkeys(texts)}
         found = self._found(dict.fromkeys(piece for some in pieces.values() for piece in some), progress)
         return [" ".join(found[piece] for piece in pieces[text]) for text in texts]
 

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.characters import look
-from dragoman.data.problem import CleanConfig
+from dragoman.data.characters import mended
 from dragoman.data.ragged import Ragged
 from dragoman.data.vocab import PAD, Vocab
 from dragoman.decoding.scoring import score
@@ -19,8 +18,6 @@ from dragoman.models.seq2seq import Seq2Seq
 
 TOKENS: Final = 2048
 """Of a batch, both sides, padding included."""
-
-_MENDING: Final = CleanConfig()
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def likelihoods(
     progress: Progress | None = None,
 ) -> list[Likelihood]:
     """One for each pair of lines, in their order. Both sides are mended as training text is, or they would look odd."""
-    source, target = vocab.source.encode(_mended(sources)), vocab.target.encode(_mended(targets))
+    source, target = vocab.source.encode([*map(mended, sources)]), vocab.target.encode([*map(mended, targets)])
     _require_short("source", source, model.max_target)
     _require_short("target", target, model.max_target)
     totals = np.zeros(target.num_rows)
@@ -88,10 +85,6 @@ def _batches(source: NDArray[np.int64], target: NDArray[np.int64], tokens: int) 
             end += 1
         yield order[start:end]
         start = end
-
-
-def _mended(lines: Sequence[str]) -> list[str]:
-    return [look(line, _MENDING)[0] for line in lines]
 
 
 def _require_short(side: str, rows: Ragged, longest: int | None) -> None:

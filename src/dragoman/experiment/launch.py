@@ -11,6 +11,8 @@ from typing import Final
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from dragoman.experiment.machine import num_cores
+
 WORKER: Final = "dragoman.cli.worker"
 ORDERS: Final = "DRAGOMAN_ORDERS"
 """The environment variable with what a worker is told beside the folder, as JSON."""
@@ -20,12 +22,7 @@ def num_processes(wanted: int | None, batches_per_update: int) -> int:
     """As many as share the batches of an update evenly, at most one for each core, unless the user says."""
     if wanted is not None:
         return wanted
-    return max(number for number in range(1, _cores() + 1) if batches_per_update % number == 0)
-
-
-def _cores() -> int:
-    """Those that this process may use, which on a shared machine are fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(number for number in range(1, num_cores() + 1) if batches_per_update % number == 0)
 
 
 def launch(folder: Path, processes: int, command: str, tensorboard: bool) -> None:
@@ -34,7 +31,7 @@ def launch(folder: Path, processes: int, command: str, tensorboard: bool) -> Non
     complaint.unlink(missing_ok=True)
     orders = {"command": command, "tensorboard": tensorboard, "complaint": str(complaint)}
     os.environ[ORDERS] = json.dumps(orders)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // processes)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, num_cores() // processes)))
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what fails, the worker says itself
     config = LaunchConfig(
         min_nodes=1,

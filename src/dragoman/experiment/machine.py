@@ -26,10 +26,14 @@ class Machine:
 
 def this_machine() -> Machine:
     """The machine this runs on."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits = (in_meminfo(_read(Path("/proc/meminfo"))), in_cgroup(_CGROUP))
     known = [limit for limit in limits if limit is not None]
-    return Machine(cores, min(known, default=None), is_fast_in_bfloat16(_read(Path("/proc/cpuinfo"))))
+    return Machine(num_cores(), min(known, default=None), is_fast_in_bfloat16(_read(Path("/proc/cpuinfo"))))
+
+
+def num_cores() -> int:
+    """Those that this process may use, which on a shared machine are fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_fast_in_bfloat16(cpuinfo: str) -> bool:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from dragoman.data.vocab import Vocab
 from dragoman.evaluation.metrics import compare
 from dragoman.experiment.curves import draw
 from dragoman.experiment.log import Log, read_log
+from dragoman.experiment.preflight import of_folder, refuse
 from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
 from dragoman.experiment.split import split_off
 from dragoman.experiment.validator import Pairs, Validator, translate_together
@@ -40,8 +42,7 @@ Tell = Callable[[Event], None]
 
 def begin(recipe: Recipe, folder: Path, num_workers: int = 2, progress: Progress | None = None) -> Recipe:
     """Make the folder of a run and prepare its data; the recipe as it will be run, which is kept there too."""
-    if (folder / BUNDLE).exists():
-        raise ValueError(f"{folder} holds a finished model in {folder / BUNDLE}: give another --out, or delete it")
+    refuse([of_folder(folder)])
     folder.mkdir(parents=True, exist_ok=True)
     recipe = _with_dev(recipe, folder)
     prepare(_preparation(recipe), folder / PREPARED, num_workers, progress)
@@ -59,7 +60,7 @@ def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorb
     seed_weights(recipe.seed)
     model = build(shape)
     keep_freed_memory()
-    with Log(folder, tensorboard) if group.is_first else _Silence() as log:
+    with Log(folder, tensorboard) if group.is_first else nullcontext(_unheard) as log:
         listen = partial(_heard, (log, tell), folder, recipe.name)
         listen(_beginning(recipe, prepared, model))
         validator = _validator(recipe, held_out[0], vocab, group)
@@ -169,6 +170,10 @@ def _heard(listeners: Sequence[Tell], folder: Path, name: str, event: Event) -> 
         draw(read_log(folder), folder / CURVES, name)
 
 
+def _unheard(_: Event) -> None:
+    """The log of the processes that do not keep one."""
+
+
 def _card(
     recipe: Recipe,
     prepared: Prepared,
@@ -245,16 +250,3 @@ def _num_parameters(model: Seq2Seq[Any, Any]) -> int:
 def typed(arguments: Sequence[str]) -> str:
     """The command as it can be typed again."""
     return shlex.join(["dragoman", *arguments])
-
-
-class _Silence:
-    """The log of the processes that do not keep one."""
-
-    def __enter__(self) -> "_Silence":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def __call__(self, event: Event) -> None:
-        pass

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from dragoman.data.characters import look
-from dragoman.data.problem import CleanConfig
+from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.translator import Translator
@@ -14,9 +13,6 @@ from dragoman.evaluation.metrics import quick_bleu, quick_chrf
 from dragoman.evaluation.reading import Reading
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.parallel import Group
-
-_MENDING: Final = CleanConfig()
-"""What the pairs are mended by; as a rule, it is how the training pairs were."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def _fitting(pairs: Pairs, vocab: Vocab, longest: int | None) -> Pairs:
     if longest is None:
         return pairs
     source, target = (
-        part.encode([look(text, _MENDING)[0] for text in side]).lengths
+        part.encode([*map(mended, side)]).lengths
         for part, side in ((vocab.source, pairs.source), (vocab.target, pairs.target))
     )
     rows = [row for row in range(len(pairs)) if max(source[row], target[row]) <= longest]

@@ -9,9 +9,11 @@ gives scores for the next one. A row is one hypothesis; rows are chosen, repeate
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.data.vocab import BOS
 from dragoman.layers.embedding import Projection
 
 Source = Int[Tensor, "batch source"]
@@ -66,3 +68,8 @@ class Seq2Seq(nn.Module, ABC, Generic[MemoryT, StateT]):
     def forward(self, source: Source, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target vocabulary"]:
         """Teacher forcing: `target` begins with BOS."""
         return self.decode(self.encode(source), target)
+
+
+def shifted(target: Int[Tensor, "batch target"]) -> Int[Tensor, "batch target"]:
+    """What the decoder reads: at each place the token before it, BOS at the first."""
+    return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)

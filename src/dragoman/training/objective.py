@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.data.vocab import BOS
-from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.seq2seq import Seq2Seq, shifted
 from dragoman.training.config import LossConfig
 from dragoman.training.loss import projected_label_smoothed
 from dragoman.training.r_drop import projected_r_drop
@@ -31,8 +29,3 @@ class Objective(nn.Module):
         twice = self.model.hidden(self.model.encode(source.repeat(2, 1)), read.repeat(2, 1))
         hidden = twice.view(2, *target.shape, -1)
         return projected_r_drop(hidden, weight, target, config.r_drop, config.label_smoothing, config.spread).total
-
-
-def shifted(target: Int[Tensor, "batch target"]) -> Int[Tensor, "batch target"]:
-    """What the decoder reads: at each place the token before it, BOS at the first."""
-    return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)

@@ -47,7 +47,7 @@ def described(folder: Path) -> Recipe:
 def test_as_many_processes_as_share_an_update_evenly(
     cores: int, batches: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launching, "_cores", lambda: cores)
+    monkeypatch.setattr(launching, "num_cores", lambda: cores)
     assert num_processes(None, batches) == expected
     assert num_processes(7, batches) == 7  # the user's word
 
