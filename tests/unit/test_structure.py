@@ -100,3 +100,9 @@ def test_nothing_written_here_holds(what: str, pattern: str) -> None:
         if re.search(pattern, line)
     ]
     assert found == [], f"{what}: {found}"
+
+
+def test_the_constraints_hold_what_the_installer_needs() -> None:
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    assert tuple(map(int, pins["pip"].split("."))) >= (25, 3), "scripts/install uses --build-constraint"
+    assert {name: version for name, version in pins.items() if "+" in version} == {}, "a build of one machine"
