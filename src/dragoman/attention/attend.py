@@ -4,7 +4,7 @@ There is one true path, `explicit`, which has the weights in its hand and so can
 fused kernels, which give the same mix faster and never hold the weights. `Attend` takes the fastest that is allowed.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -83,12 +83,30 @@ def masked_softmax(
     scores: Float[Tensor, "*shape queries keys"], visible: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "*shape queries keys"]:
     """Softmax over the visible keys; hidden keys weigh exactly zero, also where nothing is visible."""
-    if visible is None:
-        return scores.softmax(dim=-1)
-    hidden = ~visible
-    # The lowest number and not -inf: a row with nothing visible would be NaN on its way to zero.
-    lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
+    weights = _MaskedSoftmax.apply(scores, None if visible is None else ~visible)  # type: ignore[no-untyped-call]
+    assert isinstance(weights, Tensor)
+    return weights
+
+
+class _MaskedSoftmax(torch.autograd.Function):
+    """In the precision of the scores, also under autocast: sums are float32 inside the kernel, and what comes out would
+    be rounded for the next product anyway. A hidden key weighs zero, so its gradient is zero without being told.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, hidden: Tensor | None) -> Tensor:
+        # The lowest number and not -inf: a row with nothing visible would be NaN on its way to zero.
+        seen = scores if hidden is None else scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+        weights = torch._softmax(seen, -1, False)
+        if hidden is not None:
+            weights.masked_fill_(hidden, 0.0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        return torch._softmax_backward_data(gradient, weights, -1, weights.dtype), None
 
 
 def _fused(

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,11 +23,10 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Hidden) -> Hidden:
-        """What the sub-layer reads."""
-        if self.place == "post":
-            return x
-        normed: Tensor = self.norm(x)
-        return normed
+        """What the sub-layer reads. Where autocast would round it for each matrix that it meets, it is rounded once."""
+        read: Tensor = x if self.place == "post" else self.norm(x)
+        kind = x.device.type
+        return read.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else read
 
     def join(self, x: Hidden, output: Hidden) -> Hidden:
         """The stream `x` after the sub-layer's output has been added to it."""
