@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from dragoman.attention import mask
 from dragoman.attention.score import Score
-from dragoman.attention.tap import Seam
+from dragoman.attention.tap import Seam, Vectors
 
 Path = Literal["explicit", "fused"]
 
@@ -71,7 +71,7 @@ class Attend(Seam):
         if reweight is not None:
             weights = weights * reweight
         if tap is not None:
-            weights = tap.see(self, weights, visible)
+            weights = tap.see(self, weights, visible, Vectors(query, key, value))
         return torch.matmul(F.dropout(weights, self.dropout, self.training), value)
 
     def _path(self, query: Tensor, key: Tensor, value: Tensor) -> Path:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -31,6 +32,14 @@ class Seam(nn.Module):
         return tap if tap is not None and tap.covers(self) else None
 
 
+class Vectors(NamedTuple):
+    """Queries, keys and values, split into heads. The keys have gone through the score's `prepare`."""
+
+    query: Float[Tensor, "batch heads queries d_query"]
+    key: Float[Tensor, "batch heads keys d_key"]
+    value: Float[Tensor, "batch heads keys d_v"]
+
+
 @dataclass(frozen=True)
 class Sight:
     """What one call of one attention showed: the argument of an edit."""
@@ -43,6 +52,8 @@ class Sight:
     """Which keys each query may see, as given to the attention; None = all."""
     position: int
     """Position of the first query: 0 in teacher forcing, the number of steps done in step-by-step decoding."""
+    vectors: Vectors
+    """What was compared and what is mixed, as the attention was given it."""
 
 
 Edit = Callable[[Sight], Weights | None]
@@ -83,17 +94,17 @@ class Tap(Mapping[str, Weights]):
         """Whether this tap or one around it looks at the module."""
         return module in self._names or (self._outer is not None and self._outer.covers(module))
 
-    def see(self, module: Seam, weights: Weights, visible: Tensor | None) -> Weights:
+    def see(self, module: Seam, weights: Weights, visible: Tensor | None, vectors: Vectors) -> Weights:
         """Called by the attention itself: keeps the weights and gives those to go on with."""
         if self._outer is not None and self._outer.covers(module):
-            weights = self._outer.see(module, weights, visible)
+            weights = self._outer.see(module, weights, visible, vectors)
         name = self._names.get(module)
         if name is None:
             return weights
         steps = self._steps.setdefault(name, [])
         if self._edit is not None:
             position = sum(step.shape[-2] for step in steps)
-            edited = self._edit(Sight(name, weights, visible, position))
+            edited = self._edit(Sight(name, weights, visible, position, vectors))
             weights = weights if edited is None else _same_shape(name, edited, weights)
         steps.append(weights.detach())
         return weights
@@ -143,5 +154,7 @@ def _stack(name: str, steps: list[Tensor]) -> Weights:
             f"the steps of {name} have different rows ({sorted(rows)}), as beam search makes them; "
             "read them one by one with steps(), or tap a forced pass over the chosen output"
         )
+    if len(steps) == 1:
+        return steps[0]
     num_keys = max(step.shape[-1] for step in steps)
     return torch.cat([F.pad(step, (0, num_keys - step.shape[-1])) for step in steps], dim=-2)

@@ -1,0 +1,234 @@
+"use strict";
+// The page's only script: it draws what the data block holds, asks for nothing and writes tokens as text, never as HTML.
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const choice = Object.fromEntries(["kind", "layer", "head", "measure", "rows", "hide"].map((id) => [id, byId(id)]));
+const RAMP = [[247, 251, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
+const MOST_LABELS = 60, LONGEST_LABEL = 16, FAINTEST = 0.08;
+let seen, cursor = { row: 0, column: 0 }, cell = 20, margin = { left: 0, top: 0 };
+
+function values(map, measure) {
+  const bytes = Uint8Array.from(atob(map[measure].base64), (letter) => letter.charCodeAt(0));
+  const view = new DataView(bytes.buffer);
+  return (head, row, column) => {
+    const at = (head * map.rows + row) * map.columns + column;
+    return view.getUint16(2 * at, true) / 65535 * map[measure].largest;
+  };
+}
+
+function chosen() {
+  const kind = choice.kind.value, measure = choice.measure.value, rows = choice.rows.value;
+  const map = data.maps.filter((one) => one.kind === kind)[Number(choice.layer.value)];
+  const value = values(map, measure);
+  const heads = choice.head.value === "mean" ? [...Array(map.heads).keys()] : [Number(choice.head.value)];
+  const matrix = Array.from({ length: map.rows }, (_, row) => Array.from({ length: map.columns }, (_, column) =>
+    heads.reduce((sum, head) => sum + value(head, row, column), 0) / heads.length));
+  return { map, kind, measure, rows, heads, matrix, labels: data.labels[kind] };
+}
+
+function look() {
+  const view = chosen();
+  const total = sum(view.matrix.map(sum));
+  const resting = sum(view.matrix.map((row) => sum(row.filter((_, i) => view.labels.sinks[i]))));
+  view.share = total ? resting / total : 0;
+  view.shown = view.labels.columns.map((_, i) => i).filter((i) => !choice.hide.checked || !view.labels.sinks[i]);
+  view.drawn = view.matrix.map((row) => {
+    const kept = view.shown.map((i) => row[i]), left = choice.hide.checked ? sum(kept) : 1;
+    return kept.map((one) => left > 0 ? one / left : 0);
+  });
+  view.columnLabels = view.shown.map((i) => view.labels.columns[i]);
+  view.rowLabels = view.labels.rows[view.rows];
+  return view;
+}
+
+function draw() {
+  seen = look();
+  cursor = { row: clamp(cursor.row, seen.drawn.length), column: clamp(cursor.column, seen.shown.length) };
+  byId("caption").textContent = caption();
+  byId("sinks").textContent = `${Math.round(100 * seen.share)}% of it rests on sinks (marks and punctuation)`
+    + (choice.hide.checked ? "; they are hidden, and the rows renormalised." : ".");
+  drawMap();
+  drawWords();
+  drawTable();
+}
+
+function caption() {
+  const which = seen.map.heads === 1 ? "its only head"
+    : seen.heads.length > 1 ? `mean of ${seen.heads.length} heads` : `head ${seen.heads[0]} of ${seen.map.heads}`;
+  const convention = seen.kind === "encoder" ? "" : `${data.says.rows[seen.rows]}; `;
+  return `${seen.map.name}, ${which}: ${data.says.measures[seen.measure]}; ${convention}${data.provenance}. ${data.says.caveat}`;
+}
+
+function drawMap() {
+  const svg = byId("map"), rows = seen.drawn.length, columns = seen.shown.length;
+  cell = Math.max(5, Math.min(26, Math.floor(900 / Math.max(rows, columns, 1))));
+  margin = { left: 12 + widest(seen.rowLabels), top: 12 + widest(seen.columnLabels) };
+  size(svg, margin.left + columns * cell + 8, margin.top + rows * cell + 8);
+  svg.replaceChildren();
+  const largest = Math.max(...seen.drawn.map((row) => Math.max(0, ...row))) || 1;
+  svg.append(node("rect", { x: margin.left, y: margin.top, width: columns * cell, height: rows * cell, fill: colour(0), stroke: "#bbb" }));
+  seen.drawn.forEach((row, i) => row.forEach((value, j) => {
+    if (value > largest / 512) svg.append(node("rect", { ...place(i, j), fill: colour(value / largest) }));
+  }));
+  each(rows, (i) => svg.append(text(seen.rowLabels[i], { x: margin.left - 6, y: margin.top + (i + 0.5) * cell + 4, "text-anchor": "end" })));
+  each(columns, (j) => {
+    const x = margin.left + (j + 0.5) * cell + 4, y = margin.top - 6;
+    svg.append(text(seen.columnLabels[j], { x, y, transform: `rotate(-90 ${x} ${y})` }));
+  });
+  svg.append(node("rect", { class: "halo" }), node("rect", { class: "cursor" }));
+  point(false);
+}
+
+function point(aloud) {
+  const { row, column } = cursor;
+  if (!seen.shown.length) return;
+  for (const one of byId("map").querySelectorAll(".halo, .cursor"))
+    for (const [name, value] of Object.entries(place(row, column))) one.setAttribute(name, value);
+  const sentence = `${apart(seen.rowLabels[row])} (${verb()}) looked at ${apart(seen.columnLabels[column])}: ${seen.drawn[row][column].toFixed(3)}`;
+  byId("readout").textContent = sentence;
+  if (aloud) byId("live").textContent = sentence;
+}
+
+// A right-to-left token must turn nothing but itself.
+const apart = (label) => `\u2068${label}\u2069`;
+const verb = () => seen.kind === "encoder" ? "source" : seen.rows;
+const place = (row, column) => ({ x: margin.left + column * cell, y: margin.top + row * cell, width: cell, height: cell });
+
+function wordMap() {
+  const { source, target } = data, shift = seen.rows === "read" ? 1 : 0;
+  const given = target.words.map(() => source.words.map(() => 0)), pieces = target.words.map(() => 0);
+  seen.matrix.forEach((row, i) => {
+    const word = i < shift ? -1 : target.of[i - shift];
+    if (word < 0) return;
+    pieces[word] += 1;
+    row.forEach((value, j) => { if (source.of[j] >= 0) given[word][source.of[j]] += value; });
+  });
+  return given.map((row, i) => row.map((value) => value / Math.max(1, pieces[i])));
+}
+
+function drawWords() {
+  byId("words").hidden = seen.kind !== "cross";
+  if (seen.kind !== "cross") return;
+  const svg = byId("ribbons"), given = wordMap(), { source, target } = data;
+  const left = 12 + widest(source.words), across = 260, step = 22;
+  size(svg, left + across + 24 + widest(target.words), step * (1 + Math.max(source.words.length, target.words.length)));
+  const largest = Math.max(...given.map((row) => Math.max(0, ...row)), 0) || 1;
+  const y = (i) => step * (i + 0.75);
+  svg.replaceChildren();
+  given.forEach((row, i) => row.forEach((value, j) => {
+    const share = value / largest;
+    if (share <= FAINTEST) return;
+    const path = `M${left} ${y(j)} C${left + across * 0.45} ${y(j)} ${left + across * 0.55} ${y(i)} ${left + across} ${y(i)}`;
+    svg.append(node("path", { d: path, "stroke-width": 12 * share, "stroke-opacity": 0.2 + 0.6 * share }));
+  }));
+  source.words.forEach((word, j) => svg.append(text(word, { x: left - 6, y: y(j) + 4, "text-anchor": "end" })));
+  target.words.forEach((word, i) => svg.append(text(word, { x: left + across + 6, y: y(i) + 4 })));
+  byId("links").textContent = "Most of all: " + given.map((row, i) => {
+    const best = row.indexOf(Math.max(...row));
+    return best < 0 ? apart(target.words[i]) : `${apart(target.words[i])} to ${apart(source.words[best])} (${row[best].toFixed(2)})`;
+  }).join(", ") + ".";
+}
+
+function drawTable() {
+  if (!byId("twin").open) return byId("table").replaceChildren();
+  const table = document.createElement("table");
+  table.createCaption().textContent = byId("caption").textContent;
+  const head = table.createTHead().insertRow(), body = table.createTBody();
+  head.append(heading("", "col"), ...seen.columnLabels.map((label) => heading(label, "col")));
+  seen.drawn.forEach((row, i) => {
+    const line = body.insertRow();
+    line.append(heading(seen.rowLabels[i], "row"));
+    row.forEach((value) => { line.insertCell().textContent = value.toFixed(3); });
+  });
+  byId("table").replaceChildren(table);
+}
+
+function heading(label, scope) {
+  const made = document.createElement("th");
+  made.scope = scope;
+  made.dir = "auto";
+  made.textContent = label;
+  return made;
+}
+
+function text(label, attributes) {
+  const made = node("text", attributes), letters = Array.from(label);
+  made.textContent = letters.length > LONGEST_LABEL ? letters.slice(0, LONGEST_LABEL - 1).join("") + "…" : label;
+  if (made.textContent !== label) made.append(Object.assign(node("title", {}), { textContent: label }));
+  return made;
+}
+
+function node(name, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function size(svg, width, height) {
+  svg.setAttribute("width", width);
+  svg.setAttribute("height", height);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+}
+
+function colour(share) {
+  const at = Math.min(0.9999, share) * (RAMP.length - 1), low = Math.floor(at);
+  return `rgb(${RAMP[low].map((one, i) => Math.round(one + (at - low) * (RAMP[low + 1][i] - one)))})`;
+}
+
+function each(count, act) {
+  const step = Math.max(1, Math.ceil(count / MOST_LABELS), Math.ceil(13 / cell));
+  for (let i = 0; i < count; i += step) act(i);
+}
+
+const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
+const clamp = (at, count) => Math.max(0, Math.min(at, count - 1));
+const widest = (labels) => Math.max(0, ...labels.map((label) => sum(Array.from(label).slice(0, LONGEST_LABEL)
+  .map((letter) => letter.codePointAt(0) > 0x2e7f ? 13 : 7.5))));
+
+function offer(select, options, keep) {
+  select.replaceChildren(...options.map(([value, label]) => new Option(label, value)));
+  if (options.some(([value]) => String(value) === keep)) select.value = keep;
+}
+
+function offerLayers() {
+  const maps = data.maps.filter((one) => one.kind === choice.kind.value);
+  offer(choice.layer, maps.map((one, i) => [i, String(i)]), choice.layer.value || String(maps.length - 1));
+  const heads = [...Array(maps[0].heads).keys()].map((i) => [i, String(i)]);
+  offer(choice.head, [["mean", "mean of all"], ...heads], choice.head.value || "mean");
+  choice.rows.disabled = choice.kind.value === "encoder";
+}
+
+function onKey(event) {
+  const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -1e9], End: [0, 1e9] };
+  const move = moves[event.key];
+  if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  cursor = { row: clamp(cursor.row + move[0], seen.drawn.length), column: clamp(cursor.column + move[1], seen.shown.length) };
+  point(true);
+  byId("map").querySelector(".cursor").scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+function onPointer(event) {
+  const box = byId("map").getBoundingClientRect();
+  const row = Math.floor((event.clientY - box.top - margin.top) / cell);
+  const column = Math.floor((event.clientX - box.left - margin.left) / cell);
+  if (row < 0 || column < 0 || row >= seen.drawn.length || column >= seen.shown.length) return;
+  cursor = { row, column };
+  point(false);
+}
+
+const kinds = Object.entries(data.says.kinds).filter(([kind]) => data.maps.some((one) => one.kind === kind));
+offer(choice.kind, kinds, "cross");
+offer(choice.measure, Object.entries(data.says.measures).filter(([measure]) => data.maps[0][measure]), "attention");
+offer(choice.rows, Object.entries(data.says.rows), "written");
+offerLayers();
+choice.kind.addEventListener("change", offerLayers);
+byId("choices").addEventListener("change", draw);
+byId("choices").addEventListener("submit", (event) => event.preventDefault());
+byId("choices").hidden = false;
+byId("twin").addEventListener("toggle", drawTable);
+byId("map").addEventListener("keydown", onKey);
+byId("map").addEventListener("focus", () => point(true));
+byId("map").addEventListener("pointermove", onPointer);
+byId("map").addEventListener("pointerdown", onPointer);
+draw();

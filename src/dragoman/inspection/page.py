@@ -1,0 +1,122 @@
+"""A trace as one HTML file that needs no network: every map to choose from, by mouse, keyboard and screen reader."""
+
+import base64
+import hashlib
+import json
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+import numpy as np
+
+from dragoman.data.alignment import Measure
+from dragoman.inspection.labels import clean
+from dragoman.inspection.trace import Kind, Tokens, Trace, kind_of
+from dragoman.inspection.view import CAVEAT, KINDS, MEASURES, ROWS, View, labels, provenance, view, words
+
+CAVEATS: Final = (
+    f"{CAVEAT} Attention says where a model looked: not what it took from there (norms are nearer to that), nor what "
+    "would have happened otherwise. What is not needed rests on marks and punctuation. In higher layers a position "
+    "holds more than its own token. One sentence is an anecdote."
+)
+
+
+def page(trace: Trace) -> str:
+    """The whole file. What may run is fixed by the hash of our own script: no token can become one."""
+    style, script = (_part(name) for name in ("page.css", "page.js"))
+    shown = _first(trace)
+    return Template(_part("page.html")).substitute(
+        title=escape(f"Where the model looked: {clean(trace.source.text)}"),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+        source=escape(clean(trace.source.text)),
+        target=escape(clean(trace.target.text)),
+        provenance=escape(provenance(trace)),
+        caveats=escape(CAVEATS),
+        caption=escape(shown.caption),
+        sinks=f"{shown.sink_share:.0%} of it rests on sinks (marks and punctuation).",
+        table=table(shown),
+        data=embedded(_data(trace)),
+    )
+
+
+def save_page(trace: Trace, path: Path) -> None:
+    """Write it, all at once."""
+    beside = path.with_name(f".{path.name}.unfinished")
+    beside.write_text(page(trace), encoding="utf-8")
+    beside.replace(path)
+
+
+def table(shown: View) -> str:
+    """A map's numbers, for those who cannot see it and for those who want to know exactly."""
+    head = "".join(f'<th scope="col" dir="auto">{escape(clean(label))}</th>' for label in shown.columns)
+    lines = (
+        f'<tr><th scope="row" dir="auto">{escape(clean(label))}</th>'
+        + "".join(f"<td>{value:.3f}</td>" for value in row)
+        + "</tr>"
+        for label, row in zip(shown.rows, shown.matrix.tolist(), strict=True)
+    )
+    heading = f"<caption>{escape(shown.caption)}</caption><thead><tr><th></th>{head}</tr></thead>"
+    return f"<table>{heading}<tbody>{''.join(lines)}</tbody></table>"
+
+
+def embedded(data: dict[str, Any]) -> str:
+    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _first(trace: Trace) -> View:
+    """What is shown before anything is chosen: the last layer of the first kind there is, as the script does."""
+    return view(trace, kind=next(kind for kind in KINDS if trace.names(kind)))
+
+
+def _data(trace: Trace) -> dict[str, Any]:
+    present: list[Kind] = [kind for kind in KINDS if trace.names(kind)]
+    return {
+        "says": {"kinds": KINDS, "measures": MEASURES, "rows": ROWS, "caveat": CAVEAT},
+        "provenance": provenance(trace),
+        "source": _words(trace.source),
+        "target": _words(trace.target),
+        "labels": {kind: _labels(trace, kind) for kind in present},
+        "maps": [_map(trace, name) for kind in present for name in trace.names(kind)],
+    }
+
+
+def _words(tokens: Tokens) -> dict[str, Any]:
+    return {"words": [clean(word) for word in words(tokens)], "of": tokens.words}
+
+
+def _labels(trace: Trace, kind: Kind) -> dict[str, Any]:
+    written, columns, sinks = labels(trace, kind, "written")
+    read, _, _ = labels(trace, kind, "read")
+    rows = {"written": [clean(label) for label in written], "read": [clean(label) for label in read]}
+    return {"rows": rows, "columns": [clean(label) for label in columns], "sinks": sinks}
+
+
+def _map(trace: Trace, name: str) -> dict[str, Any]:
+    heads, rows, columns = trace.attention[name].shape
+    measures: dict[Measure, np.ndarray] = {"attention": trace.attention[name]}
+    if name in trace.norms:
+        measures["norm"] = trace.norms[name]
+    packed: dict[str, Any] = {measure: _packed(values) for measure, values in measures.items()}
+    return {"name": name, "kind": kind_of(name), "heads": heads, "rows": rows, "columns": columns, **packed}
+
+
+def _packed(values: np.ndarray) -> dict[str, Any]:
+    """As 65,536ths of the largest: as text, JSON would be six times as long."""
+    largest = float(values.max(initial=0))
+    whole = np.round(values.astype(np.float64) * (65535 / largest if largest else 0)).astype("<u2")
+    return {"largest": largest, "base64": base64.b64encode(whole.tobytes()).decode("ascii")}
+
+
+def _part(name: str) -> str:
+    return files("dragoman.inspection").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
