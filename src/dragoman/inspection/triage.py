@@ -1,0 +1,111 @@
+"""Many translations, those that need a look first: ranked by their flags, as a table and as JSON lines."""
+
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from pydantic import Field
+from rich.table import Table
+from rich.text import Text
+
+from dragoman.config import Config
+from dragoman.data.alignment import AlignmentHead
+from dragoman.inspection.flag import Flag, FlagRules
+from dragoman.inspection.flags import LEFT_ALONE, flags_of_text, flags_of_trace
+from dragoman.inspection.labels import clean
+from dragoman.inspection.trace import Trace
+
+ENOUGH: Final = 20
+"""So many pairs tell how long translations usually are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A translation to be looked at. With a trace, the texts are the trace's own: its spans count in those."""
+
+    source: str
+    target: str
+    trace: Trace | None = None
+    share: np.ndarray | None = None
+    """[target], the source share of each token of the trace."""
+
+
+class Triaged(Config):
+    """A translation and what was found in it."""
+
+    number: int = Field(ge=1, description="its place in what was given, from 1")
+    severity: float = Field(ge=0.0, le=1.0, description="of all its flags together")
+    source: str
+    target: str
+    flags: tuple[Flag, ...]
+
+
+def triage(pairs: Sequence[Pair], rules: FlagRules = LEFT_ALONE, head: AlignmentHead | None = None) -> list[Triaged]:
+    """All of them, the worst first, equals in the order in which they were given."""
+    found = [_look(number, pair, rules, head) for number, pair in enumerate(pairs, 1)]
+    return sorted(found, key=lambda one: (-one.severity, one.number))
+
+
+def usual_ratio(pairs: Iterable[Pair]) -> float:
+    """Characters of a target for each of its source: the median, or 1 if there are too few pairs to tell.
+
+    `rules.model_copy(update={"expected_ratio": usual_ratio(pairs)})` measures lengths by it.
+    """
+    ratios = [len(pair.target) / len(pair.source) for pair in pairs if pair.source and pair.target]
+    return statistics.median(ratios) if len(ratios) >= ENOUGH else 1.0
+
+
+def together(flags: Iterable[Flag]) -> float:
+    """One severity of several: as if each were a chance, on its own, that something is wrong."""
+    return 1 - math.prod((1 - flag.severity for flag in flags), start=1.0)
+
+
+def json_lines(ranked: Iterable[Triaged]) -> str:
+    """One object for each translation."""
+    return "".join(f"{json.dumps(one.model_dump(mode='json'), ensure_ascii=False)}\n" for one in ranked)
+
+
+def table(ranked: Sequence[Triaged], limit: int = 20) -> Table:
+    """The worst ones that have flags, and what was seen in each: fits into 80 columns."""
+    flagged = [one for one in ranked if one.flags]
+    shown = Table(title=summary(ranked), title_justify="left", show_lines=True, width=80)
+    for heading, width in (("line", 6), ("severity", 8)):
+        shown.add_column(heading, justify="right", width=width)
+    shown.add_column("what was seen", overflow="fold")
+    for one in flagged[:limit]:
+        shown.add_row(f"{one.number}", f"{one.severity:.2f}", _seen(one))
+    if len(flagged) > limit:
+        shown.caption = f"and {len(flagged) - limit:,} more with flags"
+    return shown
+
+
+def summary(ranked: Sequence[Triaged]) -> str:
+    """How many were flagged, and for what."""
+    counts = Counter(name for one in ranked for name in {flag.name for flag in one.flags})
+    flagged = sum(bool(one.flags) for one in ranked)
+    by_name = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1]))
+    return f"{flagged:,} of {len(ranked):,} have flags" + (f": {by_name}" if by_name else "")
+
+
+def _look(number: int, pair: Pair, rules: FlagRules, head: AlignmentHead | None) -> Triaged:
+    source, target = pair.source, pair.target
+    if pair.trace is None:
+        found = flags_of_text(source, target, rules)
+    else:
+        source, target = pair.trace.source.text, pair.trace.target.text
+        found = flags_of_trace(pair.trace, rules, share=pair.share, head=head)
+    return Triaged(number=number, severity=together(found), source=source, target=target, flags=tuple(found))
+
+
+def _seen(one: Triaged) -> Text:
+    seen = Text(f"{clean(one.source)}\n", style="dim")
+    seen.append(f"{clean(one.target)}", style="not dim")
+    for flag in one.flags:
+        seen.append(f"\n{flag.name}", style="not dim bold")
+        seen.append(f" {flag.severity:.2f}: {clean(flag.evidence)}", style="not dim")
+    return seen

@@ -1,0 +1,117 @@
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dragoman.inspection.flag import Flag, FlagRules
+from dragoman.inspection.trace import Trace
+from dragoman.inspection.triage import Pair, Triaged, json_lines, summary, table, together, triage, usual_ratio
+from dragoman.inspection.triage_page import marked, report, save_report
+
+Traced = Callable[..., Trace]
+
+GOOD = Pair("The man sees the dog.", "Der Mann sieht den Hund.")
+NUMBER = Pair("He has 300 dogs.", "Er hat 500 Hunde.")
+BOTH = Pair("He has 300 dogs.", "Er hat Er hat 500 Hunde.")
+HOSTILE = Pair('<img src=x onerror="a()"> 17 & more', "</article><script>alert(1)</script> 18 & mehr")
+
+
+def drawn(ranked: list[Triaged], limit: int = 20) -> str:
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(table(ranked, limit))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_worst_come_first_and_equals_in_their_order() -> None:
+    ranked = triage([GOOD, NUMBER, GOOD, BOTH, NUMBER])
+    assert [one.number for one in ranked] == [4, 2, 5, 1, 3]
+    assert [len(one.flags) for one in ranked] == [2, 1, 1, 0, 0]
+    assert ranked[-1].severity == 0
+
+
+def test_severities_add_up_like_chances() -> None:
+    flags = [Flag(name="length", severity=severity, evidence="") for severity in (0.5, 0.2)]
+    assert together(flags) == pytest.approx(0.6)
+    assert together([]) == 0
+
+
+def test_a_trace_brings_its_own_texts_and_its_shares(traced: Traced) -> None:
+    trace = traced()
+    share = np.array([0.1, 0.2, 0.1, 0.9], np.float32)
+    (one,) = triage([Pair("other", "texts", trace, share)], FlagRules(low_run=3))
+    assert (one.source, one.target) == (trace.source.text, trace.target.text)
+    assert "low source share" in {flag.name for flag in one.flags}
+
+
+def test_the_usual_ratio_is_the_median_of_enough_pairs() -> None:
+    pairs = [Pair("ab", "abc")] * 15 + [Pair("ab", "abcdefgh")] * 5 + [Pair("", "a"), Pair("a", "")]
+    assert usual_ratio(pairs) == 1.5
+    assert usual_ratio(pairs[:19]) == 1.0
+
+
+def test_json_lines_hold_everything_and_read_back() -> None:
+    ranked = triage([GOOD, Pair("Straße 17\nEnde", "Straße 18 ende"), HOSTILE])
+    lines = json_lines(ranked).splitlines()
+    assert [Triaged.model_validate_json(line) for line in lines] == ranked
+    assert "Straße" in json_lines(ranked)
+    first = json.loads(lines[0])
+    assert set(first) == {"number", "severity", "source", "target", "flags"}
+
+
+def test_the_table_fits_into_80_columns_and_says_what_was_seen() -> None:
+    long = Pair("word " * 60 + "300", "Wort " * 60 + "x" * 120 + " 500")
+    shown = drawn(triage([long, GOOD, NUMBER, Pair("[red]3[/red]", "[bold]4")]))
+    assert max(map(len, shown.splitlines())) == 80
+    assert 'lacks "300"' in shown
+    assert "[red]3[/red]" in shown
+    assert GOOD.source not in shown
+
+
+def test_the_table_ends_where_asked_and_says_how_many_are_left() -> None:
+    shown = drawn(triage([NUMBER] * 5), limit=2)
+    assert shown.count("300 dogs") == 2
+    assert "and 3 more with flags" in shown
+
+
+def test_the_table_is_safe_to_print() -> None:
+    assert "\x1b" not in drawn(triage([Pair("\x1b[2J 17", "\x1b]0;owned\x07 18")]))
+
+
+def test_the_summary_counts_sentences() -> None:
+    assert summary(triage([GOOD, NUMBER, BOTH])) == "2 of 3 have flags: numbers 2, repeated 1"
+    assert summary(triage([GOOD])) == "0 of 1 have flags"
+
+
+def test_the_report_lists_what_has_flags_and_links_to_the_traces() -> None:
+    text = report(triage([GOOD, NUMBER, BOTH]), {2: 'traces/a "b" #2.html'})
+    assert re.findall(r"<h2>Line (\d)", text) == ["3", "2"]
+    assert re.findall(r'href="([^"]*)"', text) == ["traces/a%20%22b%22%20%232.html"]
+    assert "<mark>300</mark>" in text
+    assert "not a verdict" in text
+
+
+def test_the_report_runs_nothing_and_loads_nothing() -> None:
+    text = report(triage([HOSTILE]), {1: "javascript:alert(1)"})
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "default-src 'none'" in text
+    assert "&lt;/article&gt;&lt;script&gt;" in text
+    assert 'href="javascript:' not in text
+
+
+def test_marks_that_overlap_are_one() -> None:
+    assert marked("ab<cdefg", [(4, 6), (1, 3), (2, 5)]) == "a<mark>b&lt;cde</mark>fg"
+    assert marked("a&b", []) == "a&amp;b"
+
+
+def test_a_report_is_written_all_at_once(tmp_path: Path) -> None:
+    ranked = triage([NUMBER])
+    save_report(ranked, tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report(ranked)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
