@@ -130,7 +130,7 @@ def test_parameters_printed_and_counted_are_the_real_ones(page: str) -> None:
 def test_every_source_file_has_its_place_in_the_design() -> None:
     table = read("design.md").partition("### What exists")[2].partition("### What is planned")[0]
     room, placed = "", set()
-    for row in re.findall(r"^\| *(\w*) *\| `(\w+\.py)` \|", table, re.MULTILINE):
+    for row in re.findall(r"^\| *(\w*) *\| `([\w/]+\.py)` \|", table, re.MULTILINE):
         room = row[0] or room
         placed.add(row[1] if row[1] == f"{room}.py" else f"{room}/{row[1]}")
     files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")}

@@ -27,7 +27,9 @@ class Browser:
 
     def __init__(self, home: str) -> None:
         (ours, out), (to, theirs) = os.pipe(), os.pipe()
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", f"--user-data-dir={home}"]
+        quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+        silent = [*quiet, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
+        options = [*silent, "--remote-debugging-pipe", f"--user-data-dir={home}"]
         # The protocol wants its pipes as 3 and 4; the shell can put them there.
         start = ["bash", "-c", f'exec "$@" 3<&{to} 4>&{out}', "bash", str(CHROMIUM), *options, "about:blank"]
         self.process = subprocess.Popen(start, pass_fds=(to, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
