@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from dragoman.data.vocab import PAD
 
@@ -23,6 +24,9 @@ ChunkLoss = Callable[[Tensor, Tensor], float]
 
 CHUNK = 500_000
 """Logits turned into gradients at a time: few enough to stay in the processor's cache."""
+
+STEP = 128
+"""Rows are filled up to a multiple of it, for the reason that `shapes.py` gives."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +94,15 @@ class Projected(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkLoss) -> Tensor:
         compute = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
-        matrix = weight.to(compute)
+        matrix, read = weight.to(compute), F.pad(hidden.to(compute), (0, 0, 0, -len(hidden) % STEP))
         with torch.autocast("cpu", enabled=False):
-            logits = hidden.to(compute) @ matrix.T
+            logits = read @ matrix.T
             rows = 2 * max(1, CHUNK // (2 * weight.shape[0]))  # even: R-Drop's rows come in pairs
-            parts = zip(torch.split(logits, rows), torch.split(target, rows), strict=True)
+            parts = zip(torch.split(logits[: len(hidden)], rows), torch.split(target, rows), strict=True)
             total = sum(chunk_loss(part, truth) for part, truth in parts)
-            by_hidden, by_weight = logits @ matrix, logits.T @ hidden.to(compute)
-        ctx.gradients = [by_hidden.to(hidden.dtype), by_weight.to(weight.dtype)]
+            logits[len(hidden) :] = 0.0
+            by_hidden, by_weight = logits @ matrix, logits.T @ read
+        ctx.gradients = [by_hidden[: len(hidden)].to(hidden.dtype), by_weight.to(weight.dtype)]
         return hidden.new_tensor(total, dtype=torch.promote_types(torch.float32, weight.dtype))
 
     @staticmethod

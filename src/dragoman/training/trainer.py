@@ -25,6 +25,7 @@ from dragoman.training.pace import Pace, is_due
 from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_batch
 from dragoman.training.schedule import Place, rate
+from dragoman.training.shapes import filled_up
 from dragoman.training.snapshots import Snapshots, mean
 
 Event = dict[str, Any]
@@ -163,9 +164,12 @@ class Trainer:
     def _backward(self, batch: Batch, last: bool) -> float:
         """Add the gradients of a batch to what is there; its summed loss."""
         source, target = (torch.from_numpy(side).long() for side in (batch.source, batch.target))
+        half = self.config.precision == "bfloat16"
+        if half:
+            source, target = filled_up(source, target, self.model.max_target)
         seed_batch(self.seed, batch.index)
         with nullcontext() if last else self.group.apart(self.objective):
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+            with torch.autocast("cpu", torch.bfloat16, enabled=half):
                 loss: Tensor = self.objective(source, target)
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.item()

@@ -349,6 +349,10 @@ def test_too_many_bad_updates_in_a_row_end_the_run(trainer: Make) -> None:
 
 def test_bfloat16_learns_about_the_same(trainer: Make) -> None:
     exact, rough = (trainer({"stop": {"updates": 20}, "precision": name}) for name in ("float32", "bfloat16"))
+    for made in (exact, rough):  # batches are filled up in bfloat16, so that other numbers would be dropped
+        for module in made.model.modules():
+            for rate in {"rate", "dropout"} & vars(module).keys():
+                setattr(module, rate, 0.0)
     assert not same(exact.run().weights, rough.run().weights)
     losses = [[event["loss"] for event in events(made, "update")] for made in (exact, rough)]
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
