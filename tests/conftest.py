@@ -2,8 +2,19 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+SLOW = [Path(__file__).parent / room for room in ("chaos", "cli", "distributed", "properties")]
+"""Rooms whose tests start processes, or try one thing in very many ways: too slow to be run at every change."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what stands in a slow room."""
+    for item in items:
+        if any(room in item.path.parents for room in SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)

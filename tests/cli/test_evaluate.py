@@ -14,8 +14,6 @@ from dragoman.bundle import open_bundle
 from dragoman.evaluation.metrics import bleu, chrf
 from dragoman.evaluation.reading import Reading
 
-pytestmark = pytest.mark.slow
-
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 ENGLISH = ["two red dogs.", "ten old houses.", "four green women.", "three red tables."]

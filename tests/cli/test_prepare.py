@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 CHAOS = Path(__file__).parents[1] / "chaos" / "prepare_kills.py"
 LINES = [

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 ENGLISH = ["ten old houses.", "two red dogs.", "", "two red dogs."]

@@ -12,8 +12,6 @@ import pytest
 
 from dragoman.data.dates import dates
 
-pytestmark = pytest.mark.slow
-
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 RECIPE = """\
 name: short

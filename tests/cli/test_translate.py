@@ -12,8 +12,6 @@ import pytest
 
 from dragoman.data import hashed
 
-pytestmark = pytest.mark.slow
-
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
 LINES = ["two red dogs.", "", "ten old\u2028houses.", "   ", "four green women."]

@@ -12,8 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-pytestmark = pytest.mark.slow
-
 SCRIPT = Path(__file__).with_name("together.py")
 SECONDS = 150
 

@@ -91,6 +91,7 @@ def test_held_out_pairs_do_not_stay(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     setup = config(write(tmp_path, "train", sentences(700, seed=4)), write(tmp_path, "more", sentences(200, seed=5)))
     prepare(setup, tmp_path / "one", num_workers=1)

@@ -52,6 +52,7 @@ def counted(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[lis
     return seen
 
 
+@pytest.mark.slow
 def test_a_translation_does_not_depend_on_its_batch(golden: Translator) -> None:
     texts = sentences(24, 8)
     alone = [golden.translate([text])[0] for text in texts]

@@ -42,6 +42,7 @@ SITUATIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pairs", "time", "cores"), SITUATIONS)
 def test_every_situation_gives_a_recipe_that_can_be_written_read_and_run(
     plan: object, tmp_path: Path, pairs: int, time: float, cores: int

@@ -62,6 +62,7 @@ def test_parameters_are_those_the_model_has(decoder: dict[str, object], stack: d
         assert cost.parameters(config) == sum(parameter.numel() for parameter in model.parameters())
 
 
+@pytest.mark.slow
 @every_decoder
 @every_stack
 def test_forward_flops_are_those_torch_counts(decoder: dict[str, object], stack: dict[str, object]) -> None:
