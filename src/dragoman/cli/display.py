@@ -48,6 +48,8 @@ def said(event: Event) -> str | None:
             return f"{at}  the time is enough for {event['last']:,} updates"
         case "left out":
             return f"{at}  left out, because {event['reason']}: {'; '.join(event['batches'])}"
+        case "damaged":
+            return f"{at}  {event['snapshots']:,} snapshots cannot be read again, and are left out of the average"
         case "validation":
             star = "  best so far" if event["best"] else ""
             scores = f"loss {event['loss']:.3f}  BLEU {event['bleu']:.1f}  chrF {event['chrf']:.1f}"
