@@ -41,7 +41,7 @@ _SELDOM: Final = 20.0
 
 _VALIDATION_SHARE: Final = 0.04
 
-_NOT_OF_A_PRESET: Final = {"dropout", "attention_bias"}
+_NOT_OF_A_PRESET: Final = {"dropout", "attention_bias", "norm"}
 
 _NO_CODES: Final = {"txt", "src", "tgt", "trg", "ref", "hyp", "tok", "raw", "bpe", "csv", "tsv", "out", "lst", "xml"}
 

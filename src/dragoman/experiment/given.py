@@ -31,8 +31,12 @@ class Size:
     fewest_updates: int = 0
 
     def shape(self, dropout: float = 0.1) -> TransformerShape:
-        """The model before its vocabulary is known."""
-        changes = {**find(self.preset).changes, "attention_bias": True, "dropout": dropout}
+        """The model before its vocabulary is known.
+
+        Pre-norm, unlike the paper: at these rates the encoder of a small post-norm model soon says the same of every
+        word of a sentence, and nothing is left for the decoder to look at (docs/results.md).
+        """
+        changes = {**find(self.preset).changes, "norm": "pre", "attention_bias": True, "dropout": dropout}
         return TransformerShape.model_validate(changes)
 
 

@@ -65,7 +65,7 @@ def test_captions_for_45_minutes_get_the_tiny_model_read_often(plan: object) -> 
     training, shape = recipe.training, recipe.model
     assert isinstance(shape, TransformerShape)
     sizes = (shape.num_encoder_layers, shape.num_decoder_layers, shape.d_model, shape.d_ff, shape.num_heads)
-    assert (sizes, shape.dropout, shape.attention_bias) == ((4, 4, 128, 256, 4), 0.3, True)
+    assert (sizes, shape.dropout, shape.attention_bias, shape.norm) == ((4, 4, 128, 256, 4), 0.3, True, "pre")
     assert recipe.data.vocabulary is not None
     assert (recipe.data.vocabulary.size, recipe.data.split) == (5400, 1000)
     assert (training.batch.tokens, training.batches_per_update, training.subword_sampling) == (4096, 2, 0.1)
