@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.bundle import open_bundle
+from dragoman.bundle.writing import store_alignment_heads, write_bundle
 from dragoman.data import hashed
+from dragoman.data.alignment import AlignmentHead
+from dragoman.data.moses import read_moses
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
@@ -90,6 +94,45 @@ def test_in_a_terminal_each_line_is_answered_at_once() -> None:
     os.close(ours)
 
 
+def aligned(*arguments: str) -> tuple[list[str], list[str], str]:
+    """The translations, their links, and what was said."""
+    done = run(*arguments, "--alignment", input=as_bytes(LINES))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().split("\n")
+    assert lines.pop() == ""
+    texts, links = zip(*(line.split(" ||| ") for line in lines), strict=True)
+    return list(texts), list(links), done.stderr.decode()
+
+
+def test_an_alignment_follows_each_translation(tmp_path: Path) -> None:
+    model = shutil.copytree(MODEL, tmp_path / "model")
+    texts, links, said = aligned(str(model))
+    assert texts == GERMAN
+    assert (links[1], links[3]) == ("", "")
+    for english, german, found in zip(LINES, GERMAN, read_moses(links), strict=True):
+        assert {target for _, target in found} == set(range(len(german.split())))
+        assert {source for source, _ in found} <= set(range(len(english.split())))
+    assert "its links are by a guess" in said
+    head = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read", measure="norm")
+    store_alignment_heads(model, (head,))
+    others, stored, said = aligned(str(model))
+    assert (others, said) == (GERMAN, "")
+    assert stored != links
+    align = [str(DRAGOMAN), "align", str(model), "--source", "a.en", "--target", "a.de"]
+    (tmp_path / "a.en").write_bytes(as_bytes(LINES))
+    (tmp_path / "a.de").write_bytes(as_bytes(GERMAN))
+    done = subprocess.run(align, cwd=tmp_path, capture_output=True, check=True, timeout=60)
+    assert done.stdout == as_bytes(stored)
+
+
+def test_a_long_text_is_aligned_to_its_end() -> None:
+    done = run(MODEL, "two red dogs. " * 40, "--alignment")
+    text, links = done.stdout.decode().removesuffix("\n").split(" ||| ")
+    found = next(read_moses([links]))
+    assert {target for _, target in found} == set(range(len(text.split())))
+    assert max(source for source, _ in found) >= 3 * 38
+
+
 Mistake = Callable[[Path], list[str]]
 
 
@@ -123,7 +166,20 @@ def a_file_for_a_text(folder: Path) -> list[str]:
     return [MODEL, str(folder / "a.en")]
 
 
+def without_attention(folder: Path) -> list[str]:
+    from dragoman.models.build import build
+    from dragoman.models.config import RecurrentConfig
+    from dragoman.models.weights import weights_of
+
+    golden = open_bundle(Path(MODEL))
+    config = RecurrentConfig(context="first", source_vocabulary=300, target_vocabulary=300, d_model=8, d_embedding=6)
+    info = golden.info.model_copy(update={"model": config})
+    write_bundle(folder / "blind", info, weights_of(build(config)), golden.vocab, golden.card)
+    return [str(folder / "blind"), "two", "--alignment", "--output", str(folder / "a.de")]
+
+
 MISTAKES: dict[str, tuple[Mistake, str]] = {
+    "an alignment by a model without attention": (without_attention, "this model cannot align"),
     "no model at all": (lambda _: [], "give its folder, as in: dragoman translate run/ 'A text.'; or try --demo"),
     "a text and no model": (lambda _: ["A text."], "A text.: there is no such folder; the model comes first"),
     "a folder that is not there": (lambda f: [str(f / "nowhere"), "text"], "there is no such folder"),

@@ -1,15 +1,19 @@
 """What a bundle is made of: the names of its files, its description, and the manifest that answers for them."""
 
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Any, Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_serializer
 
 from dragoman import __version__
 from dragoman.config import Config
+from dragoman.data.alignment import AlignmentHead
 from dragoman.data.durable import FileInfo
 from dragoman.models.config import ModelConfig
 
 MANIFEST: Final = "manifest.json"
+NEXT_MANIFEST: Final = "manifest.next.json"
+"""The manifest of a change that was broken off: it holds if config.json is already the one that it answers for."""
 CONFIG: Final = "config.json"
 CARD: Final = "card.json"
 README: Final = "README.md"
@@ -17,7 +21,7 @@ WEIGHTS: Final = "model.safetensors"
 VOCABULARIES: Final = ({"vocab.model"}, {"vocab.source.model", "vocab.target.model"})
 """The files of a joint vocabulary, or of separate ones."""
 
-LARGEST: Final = {CONFIG: 1 << 20, CARD: 1 << 20, MANIFEST: 1 << 20} | dict.fromkeys(
+LARGEST: Final = dict.fromkeys((CONFIG, CARD, MANIFEST, NEXT_MANIFEST), 1 << 20) | dict.fromkeys(
     set().union(*VOCABULARIES), 1 << 26
 )
 """Bytes of the files that are parsed whole: a larger one is not what it says it is."""
@@ -35,6 +39,17 @@ class BundleInfo(Config):
     source_language: str | None = Field(None, description="what it reads, as a language code")
     target_language: str | None = Field(None, description="what it writes, as a language code")
     dragoman: str = Field(__version__, description="the version of dragoman that wrote the bundle")
+    alignment_heads: tuple[AlignmentHead, ...] = Field(
+        (), description="where to look for word alignments: one head, or several whose mean is taken; absent if unknown"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_unknown(self, whole: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """A bundle that says nothing of heads is, byte for byte, what it was before they could be said."""
+        fields = whole(self)
+        if not self.alignment_heads:
+            fields.pop("alignment_heads", None)
+        return fields
 
 
 class BundleManifest(Config):

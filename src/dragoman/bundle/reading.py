@@ -13,10 +13,20 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
 from dragoman.bundle.card import Card
-from dragoman.bundle.info import CARD, CONFIG, LARGEST, MANIFEST, VOCABULARIES, WEIGHTS, BundleInfo, BundleManifest
+from dragoman.bundle.info import (
+    CARD,
+    CONFIG,
+    LARGEST,
+    MANIFEST,
+    NEXT_MANIFEST,
+    VOCABULARIES,
+    WEIGHTS,
+    BundleInfo,
+    BundleManifest,
+)
 from dragoman.config import Config
 from dragoman.data import hashed
-from dragoman.data.durable import DamageError, digest, verify
+from dragoman.data.durable import DamageError, damage, digest, verify
 from dragoman.data.vocab import Vocab
 from dragoman.models.cost import parameters
 
@@ -57,11 +67,21 @@ def open_bundle(folder: Path, verify: bool = True) -> Bundle:
     goes unseen.
     """
     folder = _home(folder)
-    manifest = _manifest(folder)
+    name = current_manifest(folder)
+    manifest = read_manifest(folder, name)
     _check_files(folder, manifest, verify)
     info, card = _parsed(folder / CONFIG, BundleInfo), _parsed(folder / CARD, Card)
     _check_weights(folder / WEIGHTS, info)
-    return Bundle(folder, info, card, digest(folder / MANIFEST))
+    return Bundle(folder, info, card, digest(folder / name))
+
+
+def current_manifest(folder: Path) -> str:
+    """The manifest that holds: of a change that was broken off, the old one until the new config.json is there."""
+    if not (folder / NEXT_MANIFEST).is_file():
+        return MANIFEST
+    files = read_manifest(folder, NEXT_MANIFEST).files
+    there = any(info.file == CONFIG and damage(folder, info) is None for info in files)
+    return NEXT_MANIFEST if there else MANIFEST
 
 
 def demo_folder() -> Path:
@@ -89,10 +109,11 @@ def _home(folder: Path) -> Path:
     return folder
 
 
-def _manifest(folder: Path) -> BundleManifest:
-    path = folder / MANIFEST
-    _refuse_link(folder, MANIFEST)
-    body = hashed.read(path, MEND, LARGEST[MANIFEST])
+def read_manifest(folder: Path, name: str) -> BundleManifest:
+    """The manifest of this name, if it is one, and whole."""
+    path = folder / name
+    _refuse_link(folder, name)
+    body = hashed.read(path, MEND, LARGEST[name])
     if body.get("kind") != "bundle":
         raise ValueError(f"{folder}: this is a prepared folder, not a model; dragoman train makes a model of it")
     if body.get("format_version") != 1:

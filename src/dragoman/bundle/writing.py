@@ -1,6 +1,7 @@
 """Writing a bundle: beside its place, and given its name only when it is whole."""
 
 import ctypes
+import hashlib
 import os
 import secrets
 import shutil
@@ -17,6 +18,7 @@ from dragoman.bundle.info import (
     CARD,
     CONFIG,
     MANIFEST,
+    NEXT_MANIFEST,
     README,
     VOCABULARIES,
     WEIGHTS,
@@ -24,13 +26,14 @@ from dragoman.bundle.info import (
     BundleManifest,
     Store,
 )
-from dragoman.bundle.reading import Bundle, open_bundle
+from dragoman.bundle.reading import Bundle, current_manifest, open_bundle, read_manifest
 from dragoman.config import Config
 from dragoman.data import hashed
+from dragoman.data.alignment import AlignmentHead
 from dragoman.data.durable import UNFINISHED, FileInfo, sync_folder, write_durably
 from dragoman.data.vocab import Vocab
 
-_OURS: Final = {MANIFEST, CONFIG, CARD, README, WEIGHTS}.union(*VOCABULARIES)
+_OURS: Final = {MANIFEST, NEXT_MANIFEST, CONFIG, CARD, README, WEIGHTS}.union(*VOCABULARIES)
 
 
 def write_bundle(
@@ -59,6 +62,32 @@ def write_bundle(
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return open_bundle(folder, verify=False)
+
+
+def store_alignment_heads(folder: Path, heads: tuple[AlignmentHead, ...]) -> Bundle:
+    """Has the bundle say where to look for alignments; no heads, and it says nothing. Other files stay untouched.
+
+    config.json and the manifest that answers for it cannot change in one step, so the new manifest comes first, under
+    a name of its own: readers go by it from the moment that the new config.json is there. Then it gets its name.
+    """
+    bundle = open_bundle(folder)
+    folder = bundle.folder
+    _finish(folder)
+    manifest = read_manifest(folder, MANIFEST)
+    config = _json(bundle.info.model_copy(update={"alignment_heads": heads}))
+    entry = FileInfo(file=CONFIG, sha256=hashlib.sha256(config).hexdigest(), num_bytes=len(config))
+    files = tuple(entry if info.file == CONFIG else info for info in manifest.files)
+    _write(folder / NEXT_MANIFEST, _manifest(files))
+    _write(folder / CONFIG, config)
+    _finish(folder)
+    return open_bundle(folder)
+
+
+def _finish(folder: Path) -> None:
+    """A change that has come as far as its config.json is brought to its end."""
+    if current_manifest(folder) == NEXT_MANIFEST:
+        (folder / NEXT_MANIFEST).replace(folder / MANIFEST)
+        sync_folder(folder)
 
 
 def _beside(folder: Path) -> Path:
@@ -92,7 +121,11 @@ def _fill(folder: Path, info: BundleInfo, weights: dict[str, NDArray[Any]], voca
         _write(folder / README, card.readme(info).encode()),
         *vocab.save(folder),
     ]
-    _write(folder / MANIFEST, hashed.render(BundleManifest(files=tuple(files)).model_dump(mode="json")))
+    _write(folder / MANIFEST, _manifest(tuple(files)))
+
+
+def _manifest(files: tuple[FileInfo, ...]) -> bytes:
+    return hashed.render(BundleManifest(files=files).model_dump(mode="json"))
 
 
 def _write(path: Path, content: bytes) -> FileInfo:

@@ -16,15 +16,20 @@ from rich.console import Console
 from rich.text import Text
 
 from dragoman import __version__
+from dragoman.cli.align import align
 from dragoman.cli.doctor import doctor
 from dragoman.cli.evaluate import evaluate
+from dragoman.cli.evolve import evolve
 from dragoman.cli.example import example
+from dragoman.cli.explain import explain
+from dragoman.cli.inspect import inspect
 from dragoman.cli.peek import peek
 from dragoman.cli.plan import plan
 from dragoman.cli.prepare import prepare
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
+from dragoman.cli.triage import triage
 
 app = typer.Typer(
     name="dragoman",
@@ -38,6 +43,11 @@ app.command()(train)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
+app.command()(inspect)
+app.command()(explain)
+app.command()(align)
+app.command()(triage)
+app.command()(evolve)
 app.command()(doctor)
 app.command()(example)
 app.command()(prepare)

@@ -5,9 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Annotated, Final
+from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from dragoman.bundle import Bundle
+    from dragoman.decoding.translator import Progress, Translator
 
 _UTF8_BOM: Final = "\ufeff"
 
@@ -27,10 +31,14 @@ def translate(
     ] = None,
     beam: Annotated[int | None, typer.Option(min=1, metavar="N", help="Hypotheses kept; else the model's own.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads to compute with; else all.")] = None,
+    alignment: Annotated[
+        bool, typer.Option("--alignment", help="Add which words belong together: translation ||| 0-0 1-2.")
+    ] = False,
 ) -> None:
     """Translate with a trained model.
 
-    One line is one text: an empty line stays empty, and lines keep their order and number.
+    One line is one text: an empty line stays empty, and lines keep their order and number. With --alignment each is
+    followed by its links, source word and target word, from 0, split at white space.
 
         dragoman translate run/ "A text."
 
@@ -52,7 +60,27 @@ def translate(
         if typed:
             print("type a text and press Enter; Ctrl-D ends", file=sys.stderr)
         progress = _progress(open_files, source, bool(texts) or typed or (output is None and sys.stdout.isatty()))
-        _write(translator.translate_iter(lines, 1 if typed else WINDOW, progress), output)
+        if alignment:
+            _write(_aligned(bundle, translator, lines, 1 if typed else WINDOW, progress), output)
+        else:
+            _write(translator.translate_iter(lines, 1 if typed else WINDOW, progress), output)
+
+
+def _aligned(
+    bundle: "Bundle", translator: "Translator", lines: Iterable[str], window: int, progress: "Progress | None"
+) -> Iterator[str]:
+    """Each translation with its links, from a forced pass over the tokens that the search chose."""
+    from dragoman.cli.align_head import tell_of_guess
+    from dragoman.data.moses import to_moses
+    from dragoman.decoding.translator import windows
+    from dragoman.inspection.aligner import Aligner
+
+    aligner = Aligner(translator.engine.model, translator.vocab, bundle.info.alignment_heads)
+    tell_of_guess(aligner, str(bundle.folder))
+    for some, within in windows(lines, window, progress):
+        translations = translator.parts(some, within)
+        for parts, links in zip(translations, aligner.links_of(some, translations), strict=True):
+            yield f"{' '.join(part.text for part in parts)} ||| {to_moses(links)}"
 
 
 def _told_apart(arguments: list[str], demo: bool) -> tuple[Path, list[str]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 
@@ -29,6 +29,17 @@ WINDOW: Final = 2048
 
 _SPACE: Final = re.compile(r"\s+")
 _BREAKS: Final = re.compile(r"[\r\n]+")
+
+
+class Part(NamedTuple):
+    """A text, or as much of a long one as the model takes at once, and what was written for it."""
+
+    source: str
+    """As the model read it: mended."""
+    tokens: tuple[int, ...]
+    """What it wrote, without EOS."""
+    text: str
+    """The same as text, on one line."""
 
 
 class Translator:
@@ -58,18 +69,20 @@ class Translator:
 
         A text that is longer than the model can take is cut at white space, and the translations are joined.
         """
+        return [" ".join(part.text for part in parts) for parts in self.parts(texts, progress)]
+
+    def parts(self, texts: Sequence[str], progress: Progress | None = None) -> list[list[Part]]:
+        """The same part by part, for whoever needs the tokens; of a text with nothing to translate there are none."""
         pieces = {text: self._pieces(mended(text)) for text in dict.fromkeys(texts)}
         found = self._found(dict.fromkeys(piece for some in pieces.values() for piece in some), progress)
-        return [" ".join(found[piece] for piece in pieces[text]) for text in texts]
+        return [[found[piece] for piece in pieces[text]] for text in texts]
 
     def translate_iter(
         self, lines: Iterable[str], window: int = WINDOW, progress: Progress | None = None
     ) -> Iterator[str]:
         """One translation for each line, in the same order, however many there are: `window` of them at a time."""
-        lines, before = iter(lines), 0
-        while some := list(islice(lines, window)):
-            yield from self.translate(some, progress and _within(progress, before, len(some)))
-            before += len(some)
+        for some, within in windows(lines, window, progress):
+            yield from self.translate(some, within)
 
     def _pieces(self, text: str) -> list[str]:
         """The text in halves, quarters and so on, until each fits the model; cut inside a word only if it must be."""
@@ -83,14 +96,15 @@ class Translator:
         end, start = min(spaces, key=lambda span: abs(span[0] - middle), default=(middle, middle))
         return self._pieces(text[:end]) + self._pieces(text[start:])
 
-    def _found(self, pieces: Iterable[str], progress: Progress | None) -> dict[str, str]:
+    def _found(self, pieces: Iterable[str], progress: Progress | None) -> dict[str, Part]:
         texts = list(pieces)
         encoded = self.vocab.source.encode(texts)
         rows = [encoded.ids[start:end].tolist() for start, end in pairwise(encoded.offsets.tolist())]
-        found: dict[str, str] = {}
+        found: dict[str, Part] = {}
         for batch in _batches([len(row) for row in rows], BATCH_TOKENS // self.options.beam_size):
             results = self.engine.search([rows[i] for i in batch], self.options)
-            found |= {texts[i]: self._text(result.best.tokens) for i, result in zip(batch, results, strict=True)}
+            best = [(texts[i], result.best.tokens) for i, result in zip(batch, results, strict=True)]
+            found |= {text: Part(text, tokens, self._text(tokens)) for text, tokens in best}
             if progress:
                 progress(len(found), len(texts))
         return found
@@ -98,6 +112,16 @@ class Translator:
     def _text(self, tokens: tuple[int, ...]) -> str:
         """A translation stays on its line: a line break, which is a byte like others to a model, becomes a space."""
         return _BREAKS.sub(" ", self.vocab.target.decode(tokens))
+
+
+def windows(
+    lines: Iterable[str], window: int, progress: Progress | None = None
+) -> Iterator[tuple[list[str], Progress | None]]:
+    """So many lines at a time, and how to tell of progress in them as of progress in all."""
+    lines, before = iter(lines), 0
+    while some := list(islice(lines, window)):
+        yield some, progress and _within(progress, before, len(some))
+        before += len(some)
 
 
 def _within(progress: Progress, before: int, lines: int) -> Progress:

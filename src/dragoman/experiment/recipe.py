@@ -47,6 +47,9 @@ class ValidationSection(Config):
     reading: Reading = Field(Reading(), description="how text is read by BLEU and chrF: tokenised, lower-cased")
     samples: int = Field(3, ge=0, description="translations shown each time")
     max_pairs: int | None = Field(None, ge=1, description="translate no more than so many dev pairs; else all of them")
+    probe: int = Field(
+        8, ge=0, description="dev pairs whose attention is kept each time, for dragoman evolve; 0 keeps none"
+    )
 
 
 class CorpusTerms(Config):

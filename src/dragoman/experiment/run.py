@@ -20,6 +20,7 @@ from dragoman.evaluation.metrics import compare
 from dragoman.experiment.curves import draw
 from dragoman.experiment.log import Log, read_log
 from dragoman.experiment.preflight import of_folder, refuse
+from dragoman.experiment.probe import Probe, chosen
 from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
 from dragoman.experiment.split import split_off
 from dragoman.experiment.validator import Pairs, Validator, translate_together
@@ -61,7 +62,8 @@ def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorb
     model = build(shape)
     keep_freed_memory()
     with Log(folder, tensorboard) if group.is_first else nullcontext(_unheard) as log:
-        listen = partial(_heard, (log, tell), folder, recipe.name)
+        probe = _probe(recipe, held_out[0], vocab, model, folder) if group.is_first else _unheard
+        listen = partial(_heard, (log, tell, probe), folder, recipe.name)
         listen(_beginning(recipe, prepared, model))
         validator = _validator(recipe, held_out[0], vocab, group)
         outcome = _trainer(recipe, prepared, vocab, model, validator, folder, listen).run()
@@ -101,6 +103,10 @@ def _validator(recipe: Recipe, dev: Pairs, vocab: Vocab, group: Group) -> Valida
     validation = recipe.validation
     few = dev.first(validation.max_pairs)
     return Validator(few, vocab, validation.search, validation.reading, validation.samples, group)
+
+
+def _probe(recipe: Recipe, dev: Pairs, vocab: Vocab, model: Seq2Seq[Any, Any], folder: Path) -> Probe:
+    return Probe(chosen(dev, vocab, recipe.validation.probe, model.max_target), vocab, model, folder)
 
 
 def _trainer(
@@ -171,7 +177,7 @@ def _heard(listeners: Sequence[Tell], folder: Path, name: str, event: Event) -> 
 
 
 def _unheard(_: Event) -> None:
-    """The log of the processes that do not keep one."""
+    """The log and the probe of the processes that keep none."""
 
 
 def _card(

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
 from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.options import SearchOptions
@@ -77,14 +81,16 @@ def held_out_loss(model: Seq2Seq[Any, Any], pairs: Pairs, vocab: Vocab, group: G
     return total / num_tokens
 
 
+def lengths(pairs: Pairs, vocab: Vocab) -> Int[ndarray, "2 pairs"]:
+    """Tokens of every source and of every target, EOS included."""
+    sides = ((vocab.source, pairs.source), (vocab.target, pairs.target))
+    return np.stack([part.encode([*map(mended, side)]).lengths for part, side in sides])
+
+
 def _fitting(pairs: Pairs, vocab: Vocab, longest: int | None) -> Pairs:
     if longest is None:
         return pairs
-    source, target = (
-        part.encode([*map(mended, side)]).lengths
-        for part, side in ((vocab.source, pairs.source), (vocab.target, pairs.target))
-    )
-    rows = [row for row in range(len(pairs)) if max(source[row], target[row]) <= longest]
+    rows = np.flatnonzero(lengths(pairs, vocab).max(axis=0) <= longest).tolist()
     if not rows:
         raise ValueError(
             f"every pair of {pairs.name} is longer than the model's {longest} positions: give shorter ones, or a "

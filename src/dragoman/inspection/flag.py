@@ -1,6 +1,6 @@
 """What a flag is, and the rules that decide when one is raised. No torch here."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,18 @@ Span = tuple[int, int]
 """From where to where, in characters."""
 
 Name = Literal["dropped", "repeated", "low source share", "copied", "numbers", "addresses", "length"]
+
+MEANING: Final[dict[Name, str]] = {
+    "dropped": "source words that got little attention from all target tokens together",
+    "repeated": "words that the target says again, though the source does not",
+    "low source share": "target tokens in a row that the source had little part in",
+    "copied": "words of the source that stand untranslated in the target",
+    "numbers": "numbers of one side that the other does not have",
+    "addresses": "URLs and e-mail addresses that did not come through letter by letter",
+    "length": "a target much longer or shorter than is usual",
+}
+NEED_TRACE: Final[frozenset[Name]] = frozenset({"dropped", "low source share"})
+"""Flags that text alone cannot raise."""
 
 
 class Flag(Config):
@@ -23,15 +35,20 @@ class Flag(Config):
 
 
 class FlagRules(Config):
-    """When a flag is raised."""
+    """When a flag is raised. What is expected depends on the languages and on the model: a test set tells it."""
 
     expected_ratio: float = Field(1.0, gt=0.0, description="characters of the target for each one of the source")
+    expected_tokens: float | None = Field(
+        None, gt=0.0, description="tokens of the target for each one of the source; null: as many as there are"
+    )
+    expected_share: float = Field(0.5, ge=0.0, le=1.0, description="the source share that a token usually has")
     length_limit: float = Field(1.5, gt=1.0, description="how many times longer or shorter than expected is too much")
     repeated_words: int = Field(4, ge=2, description="words that come twice, apart from each other, are a repetition")
     copied_words: int = Field(4, ge=1, description="words in a row, taken over from the source, are a copy")
-    dropped_words: int = Field(2, ge=1, description="content words in a row that nothing looked at are dropped")
-    coverage: float = Field(0.4, ge=0.0, description="a word got less than this part of an even share: not looked at")
-    low_share: float = Field(0.25, ge=0.0, le=1.0, description="a source share below it is low")
+    coverage: float = Field(0.6, gt=0.0, description="a word that got less than this part of what is usual lacks some")
+    lack: float = Field(0.5, gt=0.0, description="so many words' worth of attention, lacking in a row, is too much")
+    lack_of_head: float = Field(1.3, gt=0.0, description="the same in one head, which may well pass over a word")
+    low_share: float = Field(0.5, ge=0.0, le=1.0, description="a source share below this part of the usual one is low")
     low_run: int = Field(4, ge=1, description="so many tokens in a row with a low source share are too many")
 
 

@@ -11,6 +11,8 @@ from dragoman.inspection.numerals import Address, Numeral, addresses, unmatched
 
 _IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD: Final = re.compile(rf"[{_IDEOGRAPH}]|[^\W{_IDEOGRAPH}]+(?:['’][^\W{_IDEOGRAPH}]+)*")  # noqa: RUF001
+_PLAIN: Final = re.compile(r"\W*[^\W\d_]+(?:['’-][^\W\d_]+)*\W*")  # noqa: RUF001
+"""What stands between two spaces, if it is a word."""
 _SLACK: Final = 10
 """Characters that are granted to both sides before lengths are compared: short sentences vary more."""
 
@@ -42,15 +44,16 @@ def words(text: str) -> list[Word]:
 def length(source: str, target: str, rules: FlagRules) -> Iterator[Flag]:
     """Much longer or shorter than expected."""
     num_source, num_target = len(source.strip()), len(target.strip())
-    off = math.log((num_target + _SLACK) / (num_source * rules.expected_ratio + _SLACK))
-    empty = (num_source == 0) != (num_target == 0)
-    if abs(off) > math.log(rules.length_limit) or empty:
-        said = (
-            f"{several(num_target, 'character')} for {num_source}, where about "
-            f"{num_source * rules.expected_ratio:.0f} were expected"
-        )
-        severity = 1.0 if empty else 1 - math.exp(-abs(off))
-        yield Flag(name="length", severity=severity, evidence=said)
+    if not num_source or not num_target:
+        if num_source or num_target:
+            said = f"{several(num_source or num_target, 'character')} on one side, and nothing on the other"
+            yield Flag(name="length", severity=1.0, evidence=said)
+        return
+    expected = num_source * rules.expected_ratio
+    off = abs(math.log((num_target + _SLACK) / (expected + _SLACK)))
+    if off > math.log(rules.length_limit):
+        said = f"{several(num_target, 'character')} for {num_source}, where about {expected:.0f} were expected"
+        yield Flag(name="length", severity=1 - math.exp(-off), evidence=said)
 
 
 def numbers(source: str, target: str) -> Iterator[Flag]:
@@ -112,7 +115,7 @@ def copied(source: str, target: str, rules: FlagRules) -> Iterator[Flag]:
     begins, start, size = _longest_common([word.folded for word in read], [word.folded for word in written])
     run = written[start : start + size]
     kept = [found.span for found in addresses(target)]
-    ordinary = sum(_ordinary(word) for word in run if not any(a <= word.span[0] < b for a, b in kept))
+    ordinary = sum(_ordinary(target, word) for word in run if not any(a <= word.span[0] < b for a, b in kept))
     everything = size == len(written) == len(read)
     if (size >= rules.copied_words and ordinary >= rules.copied_words - 1) or (everything and ordinary >= 2):
         said = f"{quoted(target[slice(*_cover(run))])}: {several(size, 'word')} in a row stand in the source too"
@@ -186,11 +189,16 @@ def _longest_common(left: list[str], right: list[str]) -> tuple[int, int, int]:
     return best
 
 
-def _ordinary(word: Word) -> float:
-    """Half a word for one ideograph; nothing for names, which have a capital, and for numbers."""
+def _ordinary(text: str, word: Word) -> float:
+    """Half a word for one ideograph; nothing for names, which have a capital, for numbers and the letters of a list,
+    nor for what stands between spaces without being a word, such as a path or a placeholder.
+    """
     if re.match(f"[{_IDEOGRAPH}]", word.text):
         return 0.5
-    return float(word.text.isalpha() and not word.text[0].isupper())
+    start, end = word.span
+    between = re.split(r"\s", text[:start])[-1] + word.text + re.split(r"\s", text[end:])[0]
+    is_word = _PLAIN.fullmatch(between) and (end - start > 1 or text[end : end + 1] == " ")
+    return float(bool(is_word) and not word.text[0].isupper())
 
 
 def _only(ours: list[Address], theirs: list[Address]) -> list[Address]:

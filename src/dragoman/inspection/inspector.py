@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from dragoman.bundle import Bundle, open_bundle
+from dragoman.data.alignment import AlignmentHead
 from dragoman.data.characters import look
 from dragoman.data.problem import CleanConfig
 from dragoman.data.vocab import EOS, Vocab
@@ -32,6 +33,7 @@ class Inspector:
         vocab: Vocab,
         options: SearchOptions | None = None,
         identity: Identity | None = None,
+        alignment_heads: tuple[AlignmentHead, ...] = (),
     ) -> None:
         """Without `identity`, traces say that the model was never saved."""
         self.model = model
@@ -39,6 +41,7 @@ class Inspector:
         self.options = options or SearchOptions()
         family = type(model).__name__.lower()
         self.identity = identity or Identity(sha256="", vocabulary=vocab.sha256, family=family)
+        self.alignment_heads = alignment_heads
 
     @staticmethod
     def load(folder: Path, beam_size: int | None = None) -> "Inspector":
@@ -51,7 +54,7 @@ class Inspector:
         changes = {} if beam_size is None else {"beam_size": beam_size}
         options = SearchOptions.model_validate({**bundle.info.search, **changes})
         identity = Identity(sha256=bundle.sha256, vocabulary=bundle.vocab.sha256, family=bundle.info.model.family)
-        return Inspector(load_model(bundle), bundle.vocab, options, identity)
+        return Inspector(load_model(bundle), bundle.vocab, options, identity, bundle.info.alignment_heads)
 
     def trace(
         self,
@@ -118,6 +121,7 @@ class Inspector:
             pieces={token: self.vocab.target.piece(token) for token in sorted(named)},
             history=history,
             vectors=seen.vectors,
+            alignment_heads=self.alignment_heads,
         )
 
     def _fitting(self, side: str, tokens: Tokens) -> Tokens:

@@ -7,12 +7,13 @@ Heads are redundant: a model that writes the same without a head has not shown t
 """
 
 import zlib
-from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import torch
-from pydantic import Field, TypeAdapter, field_validator
+from pydantic import Field, TypeAdapter
 from torch import Tensor, nn
 
 from dragoman.attention.tap import Edit, Sight, Tap, Weights, seams
@@ -21,62 +22,8 @@ from dragoman.data.vocab import EOS
 from dragoman.inspection import segmentation
 from dragoman.inspection.capture import capture
 from dragoman.inspection.inspector import Inspector
+from dragoman.inspection.intervention import Given, Intervention, Interventions, Looking, Off, Permuted, Uniform
 from dragoman.inspection.trace import Trace, kind_of
-
-
-class _Place(Config):
-    """Where to intervene."""
-
-    where: str = Field(
-        description="the name of an attention (decoder.layers.2.cross_attention), of a layer (decoder.layers.2) or a "
-        "kind: encoder or decoder (each one's attention to itself) or cross"
-    )
-    heads: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(None, description="their numbers; null = all")
-
-
-class Off(_Place):
-    """These heads give nothing; what flows around the attention stays."""
-
-    do: Literal["off"] = "off"
-
-
-class Uniform(_Place):
-    """Every key that can be seen weighs the same."""
-
-    do: Literal["uniform"] = "uniform"
-
-
-class Permuted(_Place):
-    """The weights of each row are dealt out anew among the keys it can see."""
-
-    do: Literal["permuted"] = "permuted"
-    seed: int = Field(0, ge=0, description="another seed deals another way")
-
-
-class Looking(_Place):
-    """All weight on one key, counted from 0; rows that cannot see it stay as they are."""
-
-    do: Literal["looking"] = "looking"
-    position: int = Field(ge=0)
-
-
-class Given(_Place):
-    """The weights of the first rows, one column for each key; later rows stay as they are."""
-
-    do: Literal["given"] = "given"
-    matrix: tuple[tuple[float, ...], ...]
-
-    @field_validator("matrix")
-    @classmethod
-    def _of_shares(cls, matrix: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
-        for i, row in enumerate(matrix):
-            if not all(weight >= 0 for weight in row) or abs(sum(row) - 1) > 1e-3:
-                raise ValueError(f"row {i} of the matrix is no distribution: give numbers from 0 up that sum to 1")
-        return matrix
-
-
-Intervention = Annotated[Off | Uniform | Permuted | Looking | Given, Field(discriminator="do")]
-Interventions = Sequence[Off | Uniform | Permuted | Looking | Given]
 
 _LIST: Final[TypeAdapter[tuple[Intervention, ...]]] = TypeAdapter(tuple[Intervention, ...])
 
@@ -98,6 +45,7 @@ def intervene(
     target: str | None = None,
     *,
     alternatives: int = 5,
+    history: bool = False,
 ) -> Trace:
     """What the model does with a source under these interventions; it writes anew, or the target is the one given."""
     model, read = inspector.model, inspector.read(text)
@@ -105,12 +53,31 @@ def intervene(
     result = None
     if target is None:
         with Tap(model, edit):
-            result = inspector.search(read)
+            result = inspector.search(read, keep_history=history)
         written = segmentation.of_ids(inspector.vocab.target, [*result.best.tokens, EOS])
     else:
         written = inspector.forced(target)
     with Tap(model, edit):
-        return inspector.capture(read, written, result, alternatives=alternatives)
+        trace = inspector.capture(read, written, result, alternatives=alternatives)
+    return replace(trace, interventions=tuple(interventions))
+
+
+def places(text: str, names: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
+    """Where to intervene, as it is typed: decoder.layers.2.cross_attention.1,encoder.layers.0 is head 1 of the first
+    and every head of the other. The names are those of the model's attentions.
+    """
+    known = list(names)
+    found: dict[str, tuple[int, ...] | None] = {}
+    for place in (part.strip() for part in text.split(",")):
+        where, _, head = place.rpartition(".")
+        if any(_is_at(name, place) for name in known):
+            found[place] = None
+        elif head.isdecimal() and (where in known or any(kind_of(name) == where for name in known)):
+            before = found.get(where, ())
+            found[where] = None if before is None else (*before, int(head))
+        else:
+            raise ValueError(f"there is no attention at {place!r}; the model has: {', '.join(known) or 'none'}")
+    return found
 
 
 def edit_of(model: nn.Module, interventions: Interventions) -> Edit:

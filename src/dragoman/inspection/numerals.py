@@ -1,6 +1,6 @@
 """Numbers and addresses in a text of any language, in a form in which two languages can be compared.
 
-1,000 = 1.000 = 1 000 = 1000; 1,5 = 1.50; 12.05.2020 = 5/12/2020 = 2020-05-12. Only digits are read, of any script.
+1,000 = 1.000 = 1 000 = 1000; 1,5 = 1.50; 12.05.2020 = 5/12/2020 = 2020-05-12. Digits are read in any script.
 """
 
 import re
@@ -9,13 +9,14 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from dragoman.inspection.flag import Span
+from dragoman.inspection.number_words import spelled
 
 _SPACES: Final = "\u0020\u00a0\u2009\u202f"
 _NUMBER: Final = re.compile(rf"(?<!\d)\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’٫٬]\d+)*")  # noqa: RUF001
 _SCALE: Final = re.compile(r"[\s-]?(?:thousand|tausend|mill|mio|milliard|mrd|bill|bn\b|trill|k\b|m\b)", re.IGNORECASE)
 _AFTERNOON: Final = re.compile(r"\d\s?[ap]\.?\s?m\b", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"(?:https?://|www\.)[^\s<>\"]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.IGNORECASE)
-_TRAILING: Final = ".,;:!?)]}'\"»”’/"  # noqa: RUF001
+_TRAILING: Final = ".,;:!?)]}'\"«»‹›“”„‘’/。，、」』"  # noqa: RUF001
 
 
 class Numeral(NamedTuple):
@@ -75,8 +76,9 @@ def values(written: str) -> list[Decimal]:
 def unmatched(source: str, target: str) -> tuple[list[Numeral], list[Numeral]]:
     """The numbers of each side that the other side does not have, as often as they are missing.
 
-    Allowed for: 10.30 for 10:30, 21:00 for 9 p.m., 2 million for 2,000,000. A number up to twelve that is missing
-    while the other side has none too many may be spelled out, and is left alone.
+    Allowed for: 10.30 for 10:30, 21:00 for 9 p.m., 2 million for 2,000,000, and numbers that the other side spells out
+    in English or German. In other languages a number up to twelve may be spelled out too: if it is missing while the
+    other side has none too many, it is left alone.
     """
     left, right = _cancel(numerals(source), numerals(target), lambda one, other: one.value == other.value)
     left, right = _cancel(left, right, _same_scaled)
@@ -84,11 +86,32 @@ def unmatched(source: str, target: str) -> tuple[list[Numeral], list[Numeral]]:
     if _AFTERNOON.search(source) or _AFTERNOON.search(target):
         left, right = _cancel(left, right, _same_hour)
     left, right = ([number for number in side if number.value] for side in (left, right))
-    if not right:
-        left = [number for number in left if number.value > 12 or number.value % 1]
-    if not left:
-        right = [number for number in right if number.value > 12 or number.value % 1]
+    read, written = spelled(source), spelled(target)
+    left, right = _without(left, written), _without(right, read)
+    for value in [value for value in read if value in written]:
+        if value in written:
+            read.remove(value)
+            written.remove(value)
+    if not right and not written:
+        left = [number for number in left if not _may_be_spelled(number)]
+    if not left and not read:
+        right = [number for number in right if not _may_be_spelled(number)]
     return left, right
+
+
+def _without(numbers: list[Numeral], words: list[int]) -> list[Numeral]:
+    """Those for which no word answers; the words that do are used up."""
+    kept = []
+    for number in numbers:
+        if number.value in words:
+            words.remove(int(number.value))
+        else:
+            kept.append(number)
+    return kept
+
+
+def _may_be_spelled(number: Numeral) -> bool:
+    return number.value <= 12 and not number.value % 1
 
 
 def _cancel(left: list[Numeral], right: list[Numeral], same: _Same) -> tuple[list[Numeral], list[Numeral]]:

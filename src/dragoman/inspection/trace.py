@@ -10,7 +10,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from dragoman.config import Config
+from dragoman.data.alignment import AlignmentHead
 from dragoman.decoding.hypothesis import Candidate
+from dragoman.inspection.intervention import Given, Looking, Off, Permuted, Uniform
 
 Kind = Literal["encoder", "decoder", "cross"]
 """Who looks at what: the source at itself, the target at itself, or the target at the source."""
@@ -86,6 +88,10 @@ class Trace:
     """The candidates of each step of the beam search, best first, if they were asked for."""
     vectors: Mapping[str, Vectors] = field(default_factory=dict)
     """By the names of the maps, if they were asked for."""
+    interventions: tuple[Off | Uniform | Permuted | Looking | Given, ...] = ()
+    """What was done to the model's attention: all that is here is of the model so changed."""
+    alignment_heads: tuple[AlignmentHead, ...] = ()
+    """Where its bundle says that this model aligns; empty if that was never measured."""
 
     def names(self, kind: Kind) -> list[str]:
         """The maps of one kind, from the lowest layer up."""

@@ -18,12 +18,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as as_safetensors
 
 from dragoman.config import Config
+from dragoman.data.alignment import AlignmentHead
 from dragoman.data.durable import DamageError, write_durably
 from dragoman.decoding.hypothesis import Candidate
+from dragoman.inspection.intervention import Intervention
 from dragoman.inspection.packing import column_norms, packed, unpacked
 from dragoman.inspection.trace import Identity, Tokens, Trace, Vectors, kind_of
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
+"""What is written. The first one knew no interventions and no alignment heads, and is still read."""
+KNOWN: Final = ("1", "2")
 MEND: Final = "make it again with Inspector.trace"
 MEASURE: Final = "attention: weights after the softmax; norms: ||weight x value x output matrix||"
 
@@ -54,12 +58,14 @@ class Header(Config):
     pieces: dict[int, str]
     maps: tuple[str, ...]
     """Their names, from the source upwards: safetensors keeps no order."""
+    interventions: tuple[Intervention, ...] = ()
+    alignment_heads: tuple[AlignmentHead, ...] = ()
 
 
 def save(trace: Trace, path: Path) -> None:
     """Writes the file; whatever was there stays until the new one is whole."""
     arrays, header = _arrays(trace), _header(trace).model_dump_json()
-    metadata = {"schema": str(SCHEMA), "trace": header, "sha256": _digest(header, arrays)}
+    metadata = {"schema": str(SCHEMA), "trace": header, "sha256": _digest(SCHEMA, header, arrays)}
     content = as_safetensors(arrays, metadata)
     write_durably(path, lambda sink: sink.write(content))
 
@@ -84,6 +90,8 @@ def _header(trace: Trace) -> Header:
         target=TokensHeader(**asdict(trace.target)),
         pieces=dict(trace.pieces),
         maps=tuple(trace.attention),
+        interventions=trace.interventions,
+        alignment_heads=trace.alignment_heads,
     )
 
 
@@ -146,6 +154,8 @@ def _trace(header: Header, arrays: Arrays) -> Trace:
         pieces=header.pieces,
         history=_history(arrays),
         vectors={name: _vectors(name, arrays) for name in looked},
+        interventions=header.interventions,
+        alignment_heads=header.alignment_heads,
     )
 
 
@@ -188,7 +198,7 @@ def _read(path: Path) -> tuple[Header, Arrays]:
         raise ValueError(f"{path}: there is no such file") from error
     except (SafetensorError, OSError) as error:
         raise DamageError(path, f"it cannot be read as a trace ({error})", MEND) from error
-    if metadata.get("sha256") != _digest(metadata["trace"], arrays):
+    if metadata.get("sha256") != _digest(int(metadata["schema"]), metadata["trace"], arrays):
         raise DamageError(path, "its content is not what was written (its sha256 differs)", MEND)
     try:
         return Header.model_validate_json(metadata["trace"]), arrays
@@ -199,17 +209,17 @@ def _read(path: Path) -> tuple[Header, Arrays]:
 def _require_ours(path: Path, metadata: Mapping[str, str]) -> None:
     if not {"schema", "trace"} <= set(metadata):
         raise ValueError(f"{path}: this is not a trace; Inspector.trace makes one")
-    if metadata["schema"] != str(SCHEMA):
+    if metadata["schema"] not in KNOWN:
         raise ValueError(
-            f"{path}: traces of schema {metadata['schema']} are not known here, only {SCHEMA}; "
+            f"{path}: traces of schema {metadata['schema']} are not known here, only {' and '.join(KNOWN)}; "
             "install the dragoman that wrote it, or trace the sentence again"
         )
 
 
-def _digest(header: str, arrays: Arrays) -> str:
+def _digest(schema: int, header: str, arrays: Arrays) -> str:
     """Of every name, type, shape and number, whatever the order in the file."""
     shapes = [(name, array.dtype.str, array.shape) for name, array in sorted(arrays.items())]
-    found = hashlib.sha256(json.dumps([SCHEMA, header, shapes]).encode())
+    found = hashlib.sha256(json.dumps([schema, header, shapes]).encode())
     for _, array in sorted(arrays.items(), key=lambda item: item[0]):
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()

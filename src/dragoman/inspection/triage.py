@@ -4,8 +4,8 @@ import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -15,13 +15,16 @@ from rich.text import Text
 
 from dragoman.config import Config
 from dragoman.data.alignment import AlignmentHead
-from dragoman.inspection.flag import Flag, FlagRules
+from dragoman.inspection.flag import Flag, FlagRules, several
 from dragoman.inspection.flags import LEFT_ALONE, flags_of_text, flags_of_trace
 from dragoman.inspection.labels import clean
 from dragoman.inspection.trace import Trace
+from dragoman.inspection.view import MEASURES, ROWS
 
 ENOUGH: Final = 20
-"""So many pairs tell how long translations usually are."""
+"""So many pairs tell what is usual."""
+
+CAVEAT: Final = "A flag is a reason to look, not a verdict. What has no flag may be wrong too."
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,37 @@ class Triaged(Config):
     flags: tuple[Flag, ...]
 
 
-def triage(pairs: Sequence[Pair], rules: FlagRules = LEFT_ALONE, head: AlignmentHead | None = None) -> list[Triaged]:
-    """All of them, the worst first, equals in the order in which they were given."""
+@dataclass(frozen=True)
+class Account:
+    """How a triage was made: by which measures, and with which model. It goes with every list of flags."""
+
+    rules: FlagRules
+    model: str = ""
+    """Which one, and whether it chose the targets itself; empty if only texts were looked at."""
+    head: AlignmentHead | None = None
+    has_share: bool = False
+    untraced: Mapping[int, str] = field(default_factory=dict)
+    """By its number, why a line was judged by its text alone."""
+
+    def sentences(self) -> list[str]:
+        """For people."""
+        length = f"Length: {self.rules.expected_ratio:.2f} characters are expected for each of the source."
+        if not self.model:
+            return [CAVEAT, length, "Only texts were looked at: dropped words and the source share need a model."]
+        said = [CAVEAT, f"Model: {self.model}.", length, f"Dropped: by {_named(self.head)}. Where it looked, not why."]
+        if self.has_share:
+            usual = f"{self.rules.expected_share:.2f} is usual"
+            said.append(f"Source share: in the manner of ALTI+ (Ferrando et al., 2022); {usual}.")
+        else:
+            said.append("Source share: not known for this family of models.")
+        if self.untraced:
+            number, why = min(self.untraced.items())
+            said.append(f"Judged by the text alone: {several(len(self.untraced), 'line')}; line {number}: {why}.")
+        return said
+
+
+def triage(pairs: Iterable[Pair], rules: FlagRules = LEFT_ALONE, head: AlignmentHead | None = None) -> list[Triaged]:
+    """All of them, the worst first, equals in the order in which they were given. No two traces are held at a time."""
     found = [_look(number, pair, rules, head) for number, pair in enumerate(pairs, 1)]
     return sorted(found, key=lambda one: (-one.severity, one.number))
 
@@ -71,9 +103,9 @@ def json_lines(ranked: Iterable[Triaged]) -> str:
 
 
 def table(ranked: Sequence[Triaged], limit: int = 20) -> Table:
-    """The worst ones that have flags, and what was seen in each: fits into 80 columns."""
+    """The worst ones that have flags, and what was seen in each."""
     flagged = [one for one in ranked if one.flags]
-    shown = Table(title=summary(ranked), title_justify="left", show_lines=True, width=80)
+    shown = Table(title=summary(ranked), title_justify="left", show_lines=True)
     for heading, width in (("line", 6), ("severity", 8)):
         shown.add_column(heading, justify="right", width=width)
     shown.add_column("what was seen", overflow="fold")
@@ -92,6 +124,14 @@ def summary(ranked: Sequence[Triaged]) -> str:
     return f"{flagged:,} of {len(ranked):,} have flags" + (f": {by_name}" if by_name else "")
 
 
+def _named(head: AlignmentHead | None) -> str:
+    """Where dropped words are looked for."""
+    if head is None:
+        return "attention weights, the mean of all heads of all layers; a row is the token being written"
+    which = "the mean of all heads" if head.head is None else f"head {head.head}"
+    return f"{MEASURES[head.measure]} of {head.layer}, {which}; {ROWS[head.rows]}"
+
+
 def _look(number: int, pair: Pair, rules: FlagRules, head: AlignmentHead | None) -> Triaged:
     source, target = pair.source, pair.target
     if pair.trace is None:
@@ -104,8 +144,8 @@ def _look(number: int, pair: Pair, rules: FlagRules, head: AlignmentHead | None)
 
 def _seen(one: Triaged) -> Text:
     seen = Text(f"{clean(one.source)}\n", style="dim")
-    seen.append(f"{clean(one.target)}", style="not dim")
+    seen.append(f"> {clean(one.target)}", style="not dim")
     for flag in one.flags:
-        seen.append(f"\n{flag.name}", style="not dim bold")
+        seen.append(f"\n! {flag.name}", style="not dim bold")
         seen.append(f" {flag.severity:.2f}: {clean(flag.evidence)}", style="not dim")
     return seen

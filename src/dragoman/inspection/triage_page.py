@@ -4,28 +4,20 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Final
 from urllib.parse import quote
 
-from dragoman.inspection.flag import Span
+from dragoman.inspection.flag import MEANING, Flag, Name, Span
 from dragoman.inspection.labels import clean
-from dragoman.inspection.triage import Triaged, summary
+from dragoman.inspection.triage import CAVEAT, Account, Triaged, summary
 
-_STYLE: Final = """
-body { font: 16px/1.45 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0; }
-main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; }
-h2 { font-size: 1.05rem; margin: 0 0 .3rem; }
-article { border-top: 1px solid #ccc; padding: .8rem 0; break-inside: avoid; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0; }
-dt { color: #555; }
-dd { margin: 0; overflow-wrap: anywhere; }
-mark { background: #ffe08a; text-decoration: underline; }
-ul { margin: .4rem 0; overflow-wrap: anywhere; }
-.caveat { border-left: 4px solid #b3571e; padding-left: .8rem; }
-"""
+NOTHING: Final = "<em>nothing</em>"
+FIRST: Final = 12
+"""So many lines are named for each flag; the others are found below."""
+
 _PAGE: Final = Template("""<!doctype html>
 <html lang="en">
 <head>
@@ -39,8 +31,11 @@ base-uri 'none'; form-action 'none'">
 <body>
 <main>
 <h1>$title</h1>
-<p>$summary.</p>
-<p class="caveat">A flag is a reason to look, not a verdict. What has no flag may be wrong too.</p>
+<p>$summary. The worst come first.</p>
+<p class="caveat">$caveat</p>
+$flags
+<details open><summary>How this was made</summary>
+<ul>$account</ul></details>
 $articles
 </main>
 </body>
@@ -48,21 +43,27 @@ $articles
 """)
 
 
-def report(ranked: Sequence[Triaged], pages: Mapping[int, str] | None = None) -> str:
+def report(ranked: Sequence[Triaged], account: Account, pages: Mapping[int, str] | None = None) -> str:
     """Those with flags, in their order. `pages` has, by number, where the page of a trace is, seen from this file."""
+    style = files("dragoman.inspection").joinpath("triage_page.css").read_text(encoding="utf-8")
     return _PAGE.substitute(
         title="Translations to look at",
-        summary=escape(summary(ranked)),
-        style=_STYLE,
-        style_hash=base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode("ascii"),
+        summary=escape(summary(ranked).partition(":")[0]),
+        caveat=escape(CAVEAT),
+        style=style,
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii"),
+        flags=_flags(ranked),
+        account="".join(f"<li>{escape(clean(sentence))}</li>" for sentence in account.sentences()[1:]),
         articles="\n".join(_article(one, (pages or {}).get(one.number)) for one in ranked if one.flags),
     )
 
 
-def save_report(ranked: Sequence[Triaged], path: Path, pages: Mapping[int, str] | None = None) -> None:
+def save_report(
+    ranked: Sequence[Triaged], account: Account, path: Path, pages: Mapping[int, str] | None = None
+) -> None:
     """Write it, all at once."""
     beside = path.with_name(f".{path.name}.unfinished")
-    beside.write_text(report(ranked, pages), encoding="utf-8")
+    beside.write_text(report(ranked, account, pages), encoding="utf-8")
     beside.replace(path)
 
 
@@ -75,6 +76,31 @@ def marked(text: str, spans: Sequence[Span]) -> str:
     return result + escape(clean(text[reached:]))
 
 
+def _flags(ranked: Sequence[Triaged]) -> str:
+    """What each flag means, and the way to the lines that have it."""
+    rows = "".join(_row(name, [one.number for one in ranked if name in _names(one.flags)]) for name in MEANING)
+    if not rows:
+        return ""
+    heading = "<caption>Flags, and the worst lines of each</caption>"
+    columns = "".join(f'<th scope="col">{name}</th>' for name in ("flag", "lines", "what was seen"))
+    return f"<table>{heading}<thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _row(name: Name, lines: Sequence[int]) -> str:
+    if not lines:
+        return ""
+    links = ", ".join(f'<a href="#line-{number}">{number}</a>' for number in lines[:FIRST])
+    more = ", …" if len(lines) > FIRST else ""
+    return (
+        f'<tr><th scope="row">{escape(name)}</th><td>{len(lines):,}</td>'
+        f"<td>{escape(MEANING[name])}<br>line {links}{more}</td></tr>"
+    )
+
+
+def _names(flags: Sequence[Flag]) -> set[Name]:
+    return {flag.name for flag in flags}
+
+
 def _article(one: Triaged, page: str | None) -> str:
     source = marked(one.source, [span for flag in one.flags for span in flag.source])
     target = marked(one.target, [span for flag in one.flags for span in flag.target])
@@ -83,9 +109,11 @@ def _article(one: Triaged, page: str | None) -> str:
         for flag in one.flags
     )
     link = f'<p><a href="{escape(quote(page))}">Open the trace of line {one.number}</a></p>' if page else ""
+    heading = f"Line {one.number}: severity {one.severity:.2f}"
     return (
-        f'<article><h2>Line {one.number}: severity {one.severity:.2f}</h2><dl><dt>Source</dt><dd dir="auto">{source}'
-        f'</dd><dt>Target</dt><dd dir="auto">{target}</dd></dl><ul>{seen}</ul>{link}</article>'
+        f'<article id="line-{one.number}" aria-labelledby="heading-{one.number}">'
+        f'<h2 id="heading-{one.number}">{heading}</h2><dl><dt>Source</dt><dd dir="auto">{source or NOTHING}</dd>'
+        f'<dt>Target</dt><dd dir="auto">{target or NOTHING}</dd></dl><ul>{seen}</ul>{link}</article>'
     )
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from dragoman.data.alignment import Measure, Rows, word_map
+from dragoman.inspection.intervention import said
 from dragoman.inspection.trace import Kind, Tokens, Trace
 
 Head = int | Literal["mean"]
@@ -120,9 +121,10 @@ def labels(trace: Trace, kind: Kind, rows: Rows) -> tuple[tuple[str, ...], tuple
 
 
 def provenance(trace: Trace) -> str:
-    """Which model, and whether it chose the target itself."""
+    """Which model, what was done to it, and whether it chose the target itself."""
     model = f"model {trace.model.sha256[:12]}" if trace.model.sha256 else "a model that was never saved"
-    return f"{'free-running' if trace.free else 'forced (teacher forcing)'}; {model}"
+    changed = f", changed on purpose: {said(trace.interventions)}" if trace.interventions else ""
+    return f"{'free-running' if trace.free else 'forced (teacher forcing)'}; {model}{changed}"
 
 
 def maps_of(trace: Trace, measure: Measure) -> dict[str, np.ndarray]:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from dragoman.bundle import Bundle, BundleInfo, Card, open_bundle, write_bundle, writing
-from dragoman.bundle.info import MANIFEST, WEIGHTS
-from dragoman.data.durable import digest
+from dragoman.bundle.info import CONFIG, MANIFEST, NEXT_MANIFEST, WEIGHTS
+from dragoman.bundle.writing import store_alignment_heads
+from dragoman.data.alignment import AlignmentHead
+from dragoman.data.durable import UNFINISHED, digest
 
 GOLDEN = open_bundle(Path(__file__).parents[2] / "golden" / "v1")
 FILES = {"README.md", "card.json", "config.json", "manifest.json", "model.safetensors", "vocab.model"}
@@ -162,3 +164,112 @@ def test_the_version_that_wrote_it_is_kept(tmp_path: Path) -> None:
     info = BundleInfo(model=GOLDEN.info.model, dragoman="0.0.9")
     bundle = write_bundle(tmp_path / "b", info, GOLDEN.weights(), GOLDEN.vocab, Card())
     assert "written by dragoman 0.0.9" in (bundle.folder / "README.md").read_text(encoding="utf-8")
+
+
+HEADS = (
+    AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read", measure="norm"),
+    AlignmentHead(layer="decoder.layers.1.cross_attention", head=None),
+)
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN.folder, tmp_path / "golden"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_alignment_heads_are_stored_and_nothing_else_is_touched(golden: Path) -> None:
+    before = contents(golden)
+    bundle = store_alignment_heads(golden, HEADS)
+    assert bundle.info.alignment_heads == HEADS
+    assert bundle.info.model_copy(update={"alignment_heads": ()}) == GOLDEN.info
+    assert open_bundle(golden) == bundle
+    assert bundle.sha256 == digest(golden / MANIFEST) != GOLDEN.sha256
+    after = contents(golden)
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} == {CONFIG, MANIFEST}
+
+
+def test_a_bundle_whose_heads_are_taken_away_again_has_its_old_bytes(golden: Path) -> None:
+    before = contents(golden)
+    store_alignment_heads(golden, HEADS)
+    store_alignment_heads(golden, ())
+    assert contents(golden) == before
+    assert b"alignment" not in before[CONFIG]
+
+
+def test_the_heads_of_a_run_are_stored_in_its_bundle(golden: Path) -> None:
+    (golden.parent / "run").mkdir()
+    golden.rename(golden.parent / "run" / "bundle")
+    assert store_alignment_heads(golden.parent / "run", HEADS).folder == golden.parent / "run" / "bundle"
+    assert names(golden.parent / "run") == {"bundle"}
+
+
+def test_heads_are_written_with_a_new_bundle_too(tmp_path: Path) -> None:
+    info = GOLDEN.info.model_copy(update={"alignment_heads": HEADS})
+    write_bundle(tmp_path / "b", info, GOLDEN.weights(), GOLDEN.vocab, GOLDEN.card)
+    assert open_bundle(tmp_path / "b").info.alignment_heads == HEADS
+
+
+def killed(monkeypatch: pytest.MonkeyPatch, golden: Path, at: str, heads: tuple[AlignmentHead, ...] = HEADS) -> None:
+    """Stores heads, and is killed just before the new file of this name gets its name."""
+    replace = Path.replace
+
+    def replaced(self: Path, target: Path) -> Path:
+        if target.name == at:
+            raise KeyboardInterrupt
+        return replace(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", replaced)
+        with pytest.raises(KeyboardInterrupt):
+            store_alignment_heads(golden, heads)
+
+
+@pytest.mark.parametrize(
+    ("at", "is_new"),
+    [(NEXT_MANIFEST, False), (CONFIG, False), (MANIFEST, True)],
+    ids=["before all", "before the config", "between the config and the manifest"],
+)
+def test_whenever_it_is_killed_the_old_bundle_or_the_new_one_is_there(
+    at: str, is_new: bool, golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(monkeypatch, golden, at)
+    bundle = open_bundle(golden)
+    assert bundle.info.alignment_heads == (HEADS if is_new else ())
+    assert (bundle.sha256 == GOLDEN.sha256) is not is_new
+    assert not [name for name in names(golden) if name.endswith(UNFINISHED)]
+    killed(monkeypatch, golden, CONFIG if is_new else at, HEADS[1:])  # again, with others: what was there stays
+    assert open_bundle(golden).info.alignment_heads == (HEADS if is_new else ())
+    assert store_alignment_heads(golden, HEADS[:1]).info.alignment_heads == HEADS[:1]
+    assert names(golden) == names(GOLDEN.folder)
+
+
+def test_damage_is_found_while_a_change_is_half_done(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed(monkeypatch, golden, MANIFEST)
+    for name in (CONFIG, WEIGHTS, NEXT_MANIFEST):
+        whole = (golden / name).read_bytes()
+        (golden / name).write_bytes(whole[:-2] + bytes([whole[-2] ^ 1, whole[-1]]))
+        with pytest.raises(ValueError, match=f"{name}: .*copy the whole bundle again"):
+            open_bundle(golden)
+        (golden / name).write_bytes(whole)
+    assert open_bundle(golden).info.alignment_heads == HEADS
+
+
+def test_a_new_bundle_leaves_nothing_of_a_change_that_was_broken_off(
+    golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(monkeypatch, golden, CONFIG)
+    write(golden)
+    assert NEXT_MANIFEST not in names(golden)
+
+
+def test_heads_are_not_stored_in_a_damaged_bundle(golden: Path) -> None:
+    config = (golden / CONFIG).read_bytes()
+    (golden / CONFIG).write_bytes(config.replace(b'"de"', b'"dd"'))
+    with pytest.raises(ValueError, match=r"config\.json: .*sha256 differs"):
+        store_alignment_heads(golden, HEADS)
+    assert names(golden) == names(GOLDEN.folder)

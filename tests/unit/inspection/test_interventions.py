@@ -24,6 +24,7 @@ from dragoman.inspection.interventions import (
     edit_of,
     from_json,
     intervene,
+    places,
     to_json,
 )
 from dragoman.models.build import build
@@ -209,3 +210,39 @@ def test_what_cannot_be_done_is_refused_with_a_mend() -> None:
         Given(where=CROSS, matrix=((1.0,), (0.5,)))
     with pytest.raises(ValueError, match="at least one"):
         badge(golden("v1"), [])
+
+
+NAMES = [ENCODER, SELF, CROSS]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (CROSS, {CROSS: None}),
+        (f"{CROSS}.2", {CROSS: (2,)}),
+        (f"{CROSS}.2, {CROSS}.0,{SELF}.1", {CROSS: (2, 0), SELF: (1,)}),
+        (f"{CROSS}.2,{CROSS}", {CROSS: None}),
+        (f"{CROSS},{CROSS}.2", {CROSS: None}),
+        ("decoder.layers.1", {"decoder.layers.1": None}),
+        ("cross.3,encoder", {"cross": (3,), "encoder": None}),
+    ],
+)
+def test_places_are_typed_as_names_with_a_head_behind(typed: str, meant: dict[str, tuple[int, ...] | None]) -> None:
+    assert places(typed, NAMES) == meant
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["", "cross,", "decoder.layers.2", "decoder.layers.1.0", "encoder.layers.0.cross_attention.1", "cross.x", "2"],
+)
+def test_a_place_that_is_not_there_is_named_with_those_that_are(typed: str) -> None:
+    with pytest.raises(ValueError, match=rf"there is no attention at '.*'; the model has: {ENCODER}, "):
+        places(typed, NAMES)
+
+
+def test_a_trace_says_what_was_done_to_the_model_and_keeps_its_search_on_request() -> None:
+    changes = [Off(where="cross", heads=(1,)), Uniform(where="encoder")]
+    trace = intervene(golden("v1"), TEXT, changes, history=True)
+    assert trace.interventions == tuple(changes)
+    assert trace.history
+    assert intervene(golden("v1"), TEXT, [], "vier").interventions == ()

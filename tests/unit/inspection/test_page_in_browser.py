@@ -1,115 +1,18 @@
 """The page in a real browser: from a file, without network, by keyboard."""
 
-import json
-import os
-import re
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from browser import CHROMIUM, Browser
 
 from dragoman.inspection.page import save_page
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.view import view, word_view
 
 Traced = Callable[..., Trace]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-
-
-class Browser:
-    """A headless chromium that is spoken to over two pipes (the DevTools protocol)."""
-
-    def __init__(self, home: str) -> None:
-        (ours, out), (to, theirs) = os.pipe(), os.pipe()
-        quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
-        silent = [*quiet, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
-        options = [*silent, "--remote-debugging-pipe", f"--user-data-dir={home}"]
-        # The protocol wants its pipes as 3 and 4; the shell can put them there.
-        start = ["bash", "-c", f'exec "$@" 3<&{to} 4>&{out}', "bash", str(CHROMIUM), *options, "about:blank"]
-        self.process = subprocess.Popen(start, pass_fds=(to, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        os.close(to)
-        os.close(out)
-        self.reading, self.writing = os.fdopen(ours, "rb", buffering=0), os.fdopen(theirs, "wb", buffering=0)
-        self.rest, self.count, self.session = b"", 0, ""
-        self.events: list[dict[str, Any]] = []
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Network", "Runtime", "Log"):
-            self.ask(f"{domain}.enable")
-
-    def ask(self, method: str, **params: object) -> dict[str, Any]:
-        self.count += 1
-        session = {"sessionId": self.session} if self.session else {}
-        message = {"id": self.count, "method": method, "params": params, **session}
-        self.writing.write(json.dumps(message).encode() + b"\0")
-        while (answer := self._next()).get("id") != self.count:
-            self.events.append(answer)
-        assert "error" not in answer, answer
-        return answer["result"]
-
-    def open(self, path: Path) -> None:
-        self.events.clear()
-        self.ask("Page.navigate", url=path.as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._next())
-
-    def run(self, expression: str) -> Any:
-        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer
-        return answer["result"].get("value")
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.ask("Input.dispatchKeyEvent", type="rawKeyDown", key=key, code=key, windowsVirtualKeyCode=_CODES[key])
-            self.ask("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=_CODES[key])
-
-    def choose(self, **values: str) -> None:
-        for name, value in values.items():
-            element = f"document.getElementById({name!r})"
-            self.run(f"{element}.value = {value!r}; {element}.dispatchEvent(new Event('change', {{bubbles: true}}))")
-
-    def numbers(self) -> np.ndarray:
-        """Of the table twin."""
-        rows = "[...document.querySelectorAll('#table tbody tr')]"
-        return np.array(
-            self.run(f"{rows}.map((row) => [...row.querySelectorAll('td')].map((cell) => +cell.textContent))")
-        )
-
-    def text(self, selector: str) -> str:
-        found = self.run(f"document.querySelector({selector!r}).textContent")
-        return re.sub("[\u2068\u2069]", "", found)
-
-    def close(self) -> None:
-        self.session = ""
-        self.ask("Browser.close")
-        self.process.wait(timeout=20)
-        self.reading.close()
-        self.writing.close()
-
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self.rest:
-            part = os.read(self.reading.fileno(), 1 << 20)
-            assert part, "the browser is gone"
-            self.rest += part
-        message, _, self.rest = self.rest.partition(b"\0")
-        return json.loads(message)
-
-
-_CODES = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        opened = Browser(home)
-        yield opened
-        opened.close()
 
 
 def shown(browser: Browser, trace: Trace, folder: Path) -> Trace:
@@ -125,12 +28,8 @@ def test_it_opens_from_a_file_asks_for_nothing_and_has_no_complaints(
     browser: Browser, traced: Traced, tmp_path: Path
 ) -> None:
     shown(browser, traced(), tmp_path)
-    asked = [
-        event["params"]["request"]["url"] for event in browser.events if event["method"] == "Network.requestWillBeSent"
-    ]
-    assert asked == [(tmp_path / "page.html").as_uri()]
-    said = [event for event in browser.events if event["method"] in {"Log.entryAdded", "Runtime.exceptionThrown"}]
-    assert said == []
+    assert browser.asked == [(tmp_path / "page.html").as_uri()]
+    assert browser.complaints == []
     assert browser.run("document.querySelectorAll('#map rect').length") > 4 * 6
     assert browser.run("getComputedStyle(document.getElementById('choices')).display") == "flex"
 

@@ -12,8 +12,10 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from dragoman.data.alignment import AlignmentHead
 from dragoman.decoding.hypothesis import Candidate
 from dragoman.inspection.inspector import Inspector
+from dragoman.inspection.intervention import Given, Off
 from dragoman.inspection.trace import Identity, Tokens, Trace
 from dragoman.inspection.trace_file import load, save
 
@@ -80,7 +82,7 @@ def test_the_header_says_what_it_is_in_words(plain: Trace, tmp_path: Path) -> No
     with safe_open(tmp_path / "a.trace", framework="numpy") as file:
         metadata = file.metadata()
     header = json.loads(metadata["trace"])
-    assert metadata["schema"] == "1"
+    assert metadata["schema"] == "2"
     assert len(metadata["sha256"]) == 64
     assert (header["rows"], header["target_is"]) == ("written", "forced")
     assert "after the softmax" in header["measure"]
@@ -141,8 +143,8 @@ def rewritten(path: Path, **changes: str) -> None:
 
 def test_another_schema_is_refused_before_anything_is_read(plain: Trace, tmp_path: Path) -> None:
     save(plain, tmp_path / "a.trace")
-    rewritten(tmp_path / "a.trace", schema="2", trace="{}")
-    with pytest.raises(ValueError, match=r"a\.trace: traces of schema 2 are not known here.*trace the sentence again"):
+    rewritten(tmp_path / "a.trace", schema="3", trace="{}")
+    with pytest.raises(ValueError, match=r"a\.trace: traces of schema 3 are not known here.*trace the sentence again"):
         load(tmp_path / "a.trace")
 
 
@@ -224,3 +226,33 @@ def test_a_failed_save_leaves_what_was_there(plain: Trace, tmp_path: Path) -> No
         save(replace(plain, attention={name: -weights}, norms={}), tmp_path / "a.trace")
     assert (tmp_path / "a.trace").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.trace"]
+
+
+# What was added later
+
+
+def test_interventions_and_alignment_heads_are_kept(plain: Trace, tmp_path: Path) -> None:
+    changes = (Off(where="cross", heads=(1,)), Given(where=CROSS.format(0), matrix=((0.25, 0.75),)))
+    heads = (AlignmentHead(layer=CROSS.format(0), head=None, rows="read", measure="norm"),)
+    save(replace(plain, interventions=changes, alignment_heads=heads), tmp_path / "a.trace")
+    read = load(tmp_path / "a.trace")
+    assert (read.interventions, read.alignment_heads) == (changes, heads)
+
+
+def test_a_file_of_the_first_schema_still_opens() -> None:
+    with safe_open(GOLDEN / "schema-1.trace", framework="numpy") as file:
+        assert file.metadata()["schema"] == "1"
+    read = load(GOLDEN / "schema-1.trace")
+    again = Inspector.load(GOLDEN / "v1").trace("two red dogs.")
+    assert (read.target, read.model, read.pieces) == (again.target, again.model, again.pieces)
+    assert (read.interventions, read.alignment_heads) == ((), ())
+    for name, weights in again.attention.items():
+        assert abs(read.attention[name] - weights).max() < 0.01
+    np.testing.assert_allclose(read.log_probabilities, again.log_probabilities, atol=1e-5)
+
+
+def test_a_file_cannot_pass_for_one_of_another_schema(plain: Trace, tmp_path: Path) -> None:
+    save(plain, tmp_path / "a.trace")
+    rewritten(tmp_path / "a.trace", schema="1")
+    with pytest.raises(ValueError, match="sha256 differs"):
+        load(tmp_path / "a.trace")

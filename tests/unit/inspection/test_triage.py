@@ -1,16 +1,29 @@
 import io
 import json
 import re
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from dragoman.data.alignment import AlignmentHead
 from dragoman.inspection.flag import Flag, FlagRules
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.triage import Pair, Triaged, json_lines, summary, table, together, triage, usual_ratio
+from dragoman.inspection.triage import (
+    CAVEAT,
+    Account,
+    Pair,
+    Triaged,
+    json_lines,
+    summary,
+    table,
+    together,
+    triage,
+    usual_ratio,
+)
 from dragoman.inspection.triage_page import marked, report, save_report
 
 Traced = Callable[..., Trace]
@@ -18,6 +31,7 @@ Traced = Callable[..., Trace]
 GOOD = Pair("The man sees the dog.", "Der Mann sieht den Hund.")
 NUMBER = Pair("He has 300 dogs.", "Er hat 500 Hunde.")
 BOTH = Pair("He has 300 dogs.", "Er hat Er hat 500 Hunde.")
+TEXTS = Account(FlagRules(expected_ratio=1.2))
 HOSTILE = Pair('<img src=x onerror="a()"> 17 & more', "</article><script>alert(1)</script> 18 & mehr")
 
 
@@ -47,6 +61,19 @@ def test_a_trace_brings_its_own_texts_and_its_shares(traced: Traced) -> None:
     (one,) = triage([Pair("other", "texts", trace, share)], FlagRules(low_run=3))
     assert (one.source, one.target) == (trace.source.text, trace.target.text)
     assert "low source share" in {flag.name for flag in one.flags}
+
+
+def test_traces_may_come_one_by_one(traced: Traced) -> None:
+    def one_by_one() -> Iterator[Pair]:
+        for _ in range(3):
+            trace = traced()
+            gone.append(weakref.ref(trace))
+            yield Pair("", "", trace)
+            del trace
+            assert [kept() is not None for kept in gone[:-1]] == [False] * (len(gone) - 1)
+
+    gone: list[weakref.ref[Trace]] = []
+    assert len(triage(one_by_one())) == len(gone) == 3
 
 
 def test_the_usual_ratio_is_the_median_of_enough_pairs() -> None:
@@ -89,15 +116,56 @@ def test_the_summary_counts_sentences() -> None:
 
 
 def test_the_report_lists_what_has_flags_and_links_to_the_traces() -> None:
-    text = report(triage([GOOD, NUMBER, BOTH]), {2: 'traces/a "b" #2.html'})
-    assert re.findall(r"<h2>Line (\d)", text) == ["3", "2"]
-    assert re.findall(r'href="([^"]*)"', text) == ["traces/a%20%22b%22%20%232.html"]
+    text = report(triage([GOOD, NUMBER, BOTH]), TEXTS, {2: 'traces/a "b" #2.html'})
+    assert re.findall(r'<h2 id="heading-\d">Line (\d)', text) == ["3", "2"]
+    assert re.findall(r'href="([^#"]*)"', text) == ["traces/a%20%22b%22%20%232.html"]
     assert "<mark>300</mark>" in text
-    assert "not a verdict" in text
+    assert CAVEAT in text
+
+
+def test_the_report_counts_each_flag_and_leads_to_its_worst_lines() -> None:
+    text = report(triage([NUMBER] * 14 + [BOTH]), TEXTS)
+    rows = re.findall(r'<th scope="row">([^<]*)</th><td>(\d+)</td><td>(.*?)</td>', text)
+    assert [(name, count) for name, count, _ in rows] == [("repeated", "1"), ("numbers", "15")]
+    assert re.findall(r'href="#line-(\d+)"', rows[0][2]) == ["15"]
+    assert re.findall(r'href="#line-(\d+)"', rows[1][2]) == ["15", *map(str, range(1, 12))]
+    assert rows[1][2].endswith(", …")
+    assert set(re.findall(r'href="#(line-\d+)"', text)) <= set(re.findall(r'<article id="(line-\d+)"', text))
+
+
+def test_the_report_of_nothing_is_a_page_too() -> None:
+    text = report(triage([GOOD]), TEXTS)
+    assert "0 of 1 have flags" in text
+    assert "<table" not in text
+    assert "<em>nothing</em>" in report(triage([Pair("", "Ja")]), TEXTS)
+
+
+def test_the_account_names_every_measure_and_the_model() -> None:
+    head = AlignmentHead(layer="decoder.layers.4.cross_attention", head=3, rows="read", measure="norm")
+    assert TEXTS.sentences() == [
+        CAVEAT,
+        "Length: 1.20 characters are expected for each of the source.",
+        "Only texts were looked at: dropped words and the source share need a model.",
+    ]
+    rules = FlagRules(expected_share=0.6)
+    said = "\n".join(Account(rules, "forced; model 0123", head, True, {9: "it is long", 7: "it is empty"}).sentences())
+    for part in (
+        "Model: forced; model 0123.",
+        "norms of the weighted, transformed values (Kobayashi et al., 2020) of decoder.layers.4.cross_attention",
+        ", head 3; a row",
+        "a row is the token just read. Where it looked, not why.",
+        "ALTI+ (Ferrando et al., 2022); 0.60 is usual.",
+        "2 lines; line 7: it is empty.",
+    ):
+        assert part in said
+    without = "\n".join(Account(rules, "free-running; model 4567").sentences())
+    assert "the mean of all heads of all layers; a row is the token being written" in without
+    assert "not known for this family" in without
+    assert "Judged by the text alone" not in without
 
 
 def test_the_report_runs_nothing_and_loads_nothing() -> None:
-    text = report(triage([HOSTILE]), {1: "javascript:alert(1)"})
+    text = report(triage([HOSTILE]), TEXTS, {1: "javascript:alert(1)"})
     assert "<script" not in text
     assert "<img" not in text
     assert "default-src 'none'" in text
@@ -112,6 +180,6 @@ def test_marks_that_overlap_are_one() -> None:
 
 def test_a_report_is_written_all_at_once(tmp_path: Path) -> None:
     ranked = triage([NUMBER])
-    save_report(ranked, tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report(ranked)
+    save_report(ranked, TEXTS, tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report(ranked, TEXTS)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

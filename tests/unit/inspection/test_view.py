@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dragoman.inspection.intervention import Off
 from dragoman.inspection.trace import Identity, Trace
 from dragoman.inspection.view import View, view, word_view
 
@@ -64,6 +65,13 @@ def test_the_caption_names_measure_rows_model_and_how_the_target_came_about(trac
     free = view(replace(traced(), model=Identity(sha256="", vocabulary="", family="")), kind="encoder").caption
     assert "free-running; a model that was never saved" in free
     assert "a row is" not in free
+
+
+def test_the_caption_says_what_was_done_to_the_model(traced: Traced) -> None:
+    changed = replace(traced(), interventions=(Off(where="decoder.layers.1.cross_attention", heads=(2,)),))
+    expected = "model 0123456789ab, changed on purpose: head 2 of decoder.layers.1.cross_attention off. Where it looked"
+    assert expected in view(changed).caption
+    assert "changed" not in view(traced()).caption
 
 
 def test_a_map_by_words_sums_what_is_received_and_takes_the_mean_of_what_is_given(traced: Traced) -> None:

@@ -1,0 +1,279 @@
+"""Lines in, links between their words out: a model is led through the targets, in batches, and one head is watched.
+
+Only the attention that is asked for is captured, all others stay on the fast path, and no token is scored: aligning
+costs no more than scoring the same pairs. Words are those of the lines as they stand, split at white space, whatever
+mending made of them before the model read them.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor, nn
+
+from dragoman.attention.multihead import MultiHead
+from dragoman.attention.tap import Sight, Tap, seams
+from dragoman.bundle import Bundle
+from dragoman.data.alignment import AlignmentHead, LinkRule, Links, WordMap, links, word_map
+from dragoman.data.characters import mended
+from dragoman.data.subwords import Subwords
+from dragoman.data.vocab import EOS, PAD, Vocab
+from dragoman.decoding.torch_engine import load_model
+from dragoman.decoding.translator import Part
+from dragoman.decoding.walk import require_eval
+from dragoman.inspection import segmentation
+from dragoman.inspection.alignment_heads import ARGMAX
+from dragoman.inspection.capture import value_norms
+from dragoman.inspection.trace import Tokens, kind_of
+from dragoman.models.seq2seq import Seq2Seq, shifted
+
+Progress = Callable[[str, int, int | None], None]
+
+BATCH_TOKENS: Final = 2048
+"""Of a batch, both sides, padding included."""
+
+WINDOW: Final = 4096
+"""Pairs whose tokens are held at a time."""
+
+
+class Sides(NamedTuple):
+    """A pair as the model reads it. `text` and `words` are of the lines; pieces and spans, of the mended text."""
+
+    source: Tokens
+    target: Tokens
+
+
+class Aligner:
+    """A model, its vocabulary and the heads to align by; of several heads, the mean is taken."""
+
+    def __init__(
+        self,
+        model: Seq2Seq[Any, Any],
+        vocab: Vocab,
+        heads: tuple[AlignmentHead, ...] = (),
+        rule: LinkRule = ARGMAX,
+    ) -> None:
+        """Without heads, by the best guess there is without measuring."""
+        self.model = model
+        self.vocab = vocab
+        self.rule = rule
+        self.guessed = not heads
+        self.heads = heads or (best_guess(model),)
+        for head in self.heads:
+            _require(model, head)
+
+    @staticmethod
+    def of(bundle: Bundle, heads: tuple[AlignmentHead, ...] = ()) -> "Aligner":
+        """The model of a bundle that is open, with the heads given, else those stored in it, else the best guess."""
+        return Aligner(load_model(bundle), bundle.vocab, heads or bundle.info.alignment_heads)
+
+    def links(self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None) -> list[Links]:
+        """Those of each pair of lines, in their order. A pair with an empty side has none."""
+        require_short(self.model, self.vocab, sources, targets)
+        whole = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if all(map(str.split, pair))]
+        found: list[Links] = [frozenset()] * len(sources)
+        for start in range(0, len(whole), WINDOW):
+            window = whole[start : start + WINDOW]
+            sides = [sides_of(self.vocab, sources[i], targets[i]) for i in window]
+            maps = self.word_maps(sides, progress and _within(progress, start, len(whole)))
+            for i, given in zip(window, maps, strict=True):
+                found[i] = links(given, self.rule)
+        return found
+
+    def links_of(self, lines: Sequence[str], translations: Sequence[Sequence[Part]]) -> list[Links]:
+        """Those of lines and of what a translator wrote for them, token by token as it was written."""
+        sides = [_written(self.vocab, *pair) for pair in zip(lines, translations, strict=True)]
+        maps = iter(self.word_maps([part for parts in sides for part in parts]))
+        return [frozenset().union(*(links(next(maps), self.rule) for _ in parts)) for parts in sides]
+
+    def word_maps(self, pairs: Sequence[Sides], progress: Progress | None = None) -> list[WordMap]:
+        """What each target word gave to each source word, pair by pair."""
+        require_eval(self.model)
+        found: list[WordMap | None] = [None] * len(pairs)
+        done = 0
+        for rows in _batches(pairs):
+            batch = [pairs[i] for i in rows]
+            for i, given in zip(rows, self._of_batch(batch), strict=True):
+                found[i] = given
+            done += len(rows)
+            if progress:
+                progress("align", done, len(pairs))
+        return [given for given in found if given is not None]
+
+    def _of_batch(self, batch: Sequence[Sides]) -> list[WordMap]:
+        weights = self._watched(batch)
+        return [_mean([_words(weights[head][i], pair, head) for head in self.heads]) for i, pair in enumerate(batch)]
+
+    @torch.inference_mode()
+    def _watched(self, batch: Sequence[Sides]) -> dict[AlignmentHead, Float[ndarray, "batch target source"]]:
+        """What each head shows in one forced pass, as far as its last hidden layer."""
+        device = next(self.model.parameters(), torch.empty(0)).device
+        source, target = (_padded([side.ids for side in of_all]).to(device) for of_all in zip(*batch, strict=True))
+        layers = list(dict.fromkeys(head.layer for head in self.heads))
+        eye = _Eye([self.model.get_submodule(layer) for layer in layers])
+        with Tap(eye.attentions, edit=eye.keep if any(head.measure == "norm" for head in self.heads) else None) as tap:
+            hidden = self.model.hidden(self.model.encode(source), shifted(target))
+        if hidden.isnan().any():
+            raise ValueError("the model computes NaN: its weights are damaged or its training diverged; use another")
+        return {head: _chosen(head, tap, str(layers.index(head.layer)), eye) for head in self.heads}
+
+
+def attentions(model: nn.Module) -> list[str]:
+    """The qualified names of those from the target to the source, from the lowest layer up."""
+    return [name for name, _ in seams(model) if kind_of(name) == "cross"]
+
+
+def best_guess(model: nn.Module) -> AlignmentHead:
+    """Where to look if nobody has measured: the mean of the second last layer (Garg et al., 2019), or of the only
+    one, a row being the token that is written.
+    """
+    names = attentions(model)
+    if not names:
+        raise ValueError(
+            "this model cannot align: it has no attention from the target to the source; use one that has, such as a "
+            "Transformer or bahdanau"
+        )
+    return AlignmentHead(layer=names[max(0, len(names) - 2)], head=None)
+
+
+def require_short(model: Seq2Seq[Any, Any], vocab: Vocab, sources: Sequence[str], targets: Sequence[str]) -> None:
+    """Asked of all lines before the first is aligned."""
+    longest = model.max_target
+    for side, subwords, lines in (("source", vocab.source, sources), ("target", vocab.target, targets)):
+        lengths = subwords.encode([mended(line) for line in lines]).lengths
+        if longest is not None and (lengths > longest).any():
+            line = int(np.argmax(lengths > longest))
+            raise ValueError(
+                f"line {line + 1:,} of the {side} has {lengths[line]:,} tokens, but this model takes at most "
+                f"{longest:,}: split the line, or leave the pair out"
+            )
+
+
+def sides_of(vocab: Vocab, source: str, target: str) -> Sides:
+    """Two lines as a model reads them."""
+    return Sides(*(_read(subwords, line) for subwords, line in ((vocab.source, source), (vocab.target, target))))
+
+
+def _read(subwords: Subwords, line: str) -> Tokens:
+    text = mended(line)
+    return _counted(segmentation.of_text(subwords, text), word_numbers(line, [text])[0], line)
+
+
+def _written(vocab: Vocab, line: str, parts: Sequence[Part]) -> list[Sides]:
+    """A line and its translation, part by part, their words counted through."""
+    text = " ".join(part.text for part in parts)
+    numbers = word_numbers(line, [part.source for part in parts])
+    sides, before = [], 0
+    for part, own in zip(parts, numbers, strict=True):
+        source = segmentation.of_text(vocab.source, part.source)
+        target = segmentation.of_ids(vocab.target, [*part.tokens, EOS])
+        after = before + len(part.text.split())
+        sides.append(Sides(_counted(source, own, line), _counted(target, range(before, after), text)))
+        before = after
+    return sides
+
+
+def word_numbers(line: str, read: Sequence[str]) -> list[list[int]]:
+    """For each text that a model read of a line, one after the other, where in the line each of its words stands.
+
+    Mending may take a word away, split it or join two, and what is too long is cut even within a word. So it goes by
+    letters: a word of the text is the one of the line that its first letter comes from.
+    """
+    owners = [i for i, word in enumerate(line.split()) for _ in range(_letters(mended(word)))] or [0]
+    found, place = [], 0
+    for text in read:
+        numbers = []
+        for word in text.split():
+            numbers.append(owners[min(place, len(owners) - 1)])
+            place += _letters(word)
+        found.append(numbers)
+    return found
+
+
+def _letters(text: str) -> int:
+    """Without spaces, and without what is invisible: whether that is mended depends on the whole line."""
+    return sum(not letter.isspace() and unicodedata.category(letter) != "Cf" for letter in text)
+
+
+def _counted(tokens: Tokens, numbers: Sequence[int], text: str) -> Tokens:
+    return replace(tokens, text=text, words=tuple(-1 if word < 0 else numbers[word] for word in tokens.words))
+
+
+class _Eye:
+    """The attentions to be watched, by the numbers that name them under a tap, and what their values are worth."""
+
+    def __init__(self, attentions: Sequence[nn.Module]) -> None:
+        self.attentions = nn.ModuleList(attentions)
+        self.norms: dict[str, Float[Tensor, "batch heads keys"]] = {}
+
+    def keep(self, sight: Sight) -> None:
+        """In a forced pass all calls of an attention mix the same values."""
+        if sight.name not in self.norms:
+            value = sight.vectors.value
+            flat = value.transpose(0, 1).flatten(1, 2)  # [heads, batch x keys, d_v]
+            norms = value_norms(self.attentions[int(sight.name)], flat)
+            self.norms[sight.name] = norms.view(len(norms), len(value), -1).transpose(0, 1)
+
+
+def _chosen(head: AlignmentHead, tap: Tap, name: str, eye: _Eye) -> Float[ndarray, "batch target source"]:
+    weights = tap[name]
+    if head.measure == "norm":
+        weights = weights * eye.norms[name][:, :, None]
+    one = weights.mean(dim=1) if head.head is None else weights[:, head.head]
+    return one.double().cpu().numpy()
+
+
+def _words(weights: Float[ndarray, "target source"], pair: Sides, head: AlignmentHead) -> WordMap:
+    source, target = pair
+    real = weights[: len(target), : len(source)]
+    return word_map(real, source.words, target.words, head.rows, (len(source.text.split()), len(target.text.split())))
+
+
+def _mean(maps: list[WordMap]) -> WordMap:
+    """Of several heads, each word's weights as shares: norms have no common size."""
+    if len(maps) == 1:
+        return maps[0]
+    totals = [given.words.sum(-1) + given.eos for given in maps]
+    scales = [np.divide(1, total, out=np.zeros_like(total), where=total > 0) for total in totals]
+    words = [given.words * scale[:, None] for given, scale in zip(maps, scales, strict=True)]
+    eos = [given.eos * scale for given, scale in zip(maps, scales, strict=True)]
+    return WordMap(np.mean(words, axis=0), np.mean(eos, axis=0))
+
+
+def _require(model: nn.Module, head: AlignmentHead) -> None:
+    names = attentions(model)
+    if head.layer not in names:
+        known = ", ".join(names)
+        raise ValueError(f"this model has no attention {head.layer!r} to align by; it has {known or 'none'}")
+    attention = model.get_submodule(head.layer)
+    num_heads = attention.num_heads if isinstance(attention, MultiHead) else 1
+    if head.head is not None and head.head >= num_heads:
+        raise ValueError(f"{head.layer} has {num_heads} heads, counted from 0: there is no head {head.head}")
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows])
+
+
+def _batches(pairs: Sequence[Sides]) -> Iterator[list[int]]:
+    """Places of pairs of like lengths, the longest first."""
+    batch: list[int] = []
+    longest = 0
+    for i in sorted(range(len(pairs)), key=lambda i: (-len(pairs[i].target), -len(pairs[i].source))):
+        longest = max(longest, len(pairs[i].source))
+        if batch and (len(batch) + 1) * (longest + len(pairs[batch[0]].target)) > BATCH_TOKENS:
+            yield batch
+            batch, longest = [], len(pairs[i].source)
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def _within(progress: Progress, before: int, total: int) -> Progress:
+    return lambda what, done, _: progress(what, before + done, total)

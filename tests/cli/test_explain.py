@@ -1,0 +1,117 @@
+"""`dragoman explain` as installed: a lesson in the terminal, as a page and as data, and mistakes in one line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+GOLDEN = Path(__file__).parents[1] / "golden"
+MODEL, RECURRENT = str(GOLDEN / "v1"), str(GOLDEN / "v1-recurrent")
+TEXT = "two red dogs."
+
+
+def run(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | options
+    command = [DRAGOMAN, "explain", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_without_anything_else_it_is_the_longest_word_in_the_demos_first_layer() -> None:
+    done = run("I ate an apple.")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "How one attention head looks from “apple”"
+    assert "Word: apple (the longest word)." in lines
+    assert "Attention: encoder.layers.0.self_attention, layer 0 of 3 counted from 0." in lines
+    assert sum(line.split(".")[0].isdigit() for line in lines) == 10
+    assert "\x1b" not in done.stdout
+    assert max(map(len, lines)) <= 80
+
+
+def test_every_choice_is_taken(tmp_path: Path) -> None:
+    options = ("--kind", "cross", "--target", "zwei rote Hunde.", "--word", "Hunde", "--layer", "-1", "--head", "1")
+    done = run(TEXT, "--model", MODEL, *options, "--json", str(tmp_path / "a.json"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert (data["kind"], data["layer"], data["head"], data["word"]) == ("cross", 0, 1, "Hunde")
+    assert (data["source"], data["target"], data["free"]) == (TEXT, "zwei rote Hunde.", False)
+    assert data["recomputed"]["weights"] == pytest.approx(data["model_weights"], abs=1e-5)
+    assert sum(data["model_weights"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_page_and_data_at_once_and_nothing_beside_them(tmp_path: Path) -> None:
+    done = run(TEXT, "--model", RECURRENT, "--html", str(tmp_path / "a.html"), "--json", str(tmp_path / "a.json"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json"]
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert page.count("<section") == len(data["steps"]) == 9
+    assert data["target"] == "zwei rote Hunde."
+
+
+def test_a_terminal_without_these_letters_gets_others() -> None:
+    done = run(TEXT, "--model", MODEL, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "s_j = q * k_j / sqrt d_k" in done.stdout
+    assert "?" not in done.stdout.replace("answer?", "")
+
+
+def test_help_shows_what_to_type() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert 'dragoman explain "I ate an apple."' in done.stdout
+    assert all(option in done.stdout for option in ("--word", "--layer", "--head", "--kind", "--target", "--html"))
+
+
+Mistake = Callable[[Path], list[str]]
+MISTAKES: dict[str, tuple[Mistake, str]] = {
+    "no sentence": (lambda _: ["  "], "give a sentence, as in: dragoman explain 'I ate an apple.'"),
+    "an unknown word": (lambda _: [TEXT, "--model", MODEL, "--word", "apple"], "choose by spelling or number: 0 two"),
+    "a misspelled word": (lambda _: [TEXT, "--model", MODEL, "--word", "dgos"], "did you mean dogs?"),
+    "a number past the last word": (lambda _: [TEXT, "--model", MODEL, "--word", "3"], "there is no word '3'"),
+    "a word of the other side": (
+        lambda _: [TEXT, "--model", MODEL, "--kind", "cross", "--word", "dogs"],
+        "in the target, whose words this attention is about: choose by spelling or number: 0 zwei, 1 rote, 2 Hunde",
+    ),
+    "a layer too high": (lambda _: [TEXT, "--model", MODEL, "--layer", "1"], "it has one only, layer 0"),
+    "a layer the demo has not": (lambda _: [TEXT, "--layer", "3"], "choose 0 to 2, or -1 for the last"),
+    "a head too high": (lambda _: [TEXT, "--model", MODEL, "--head", "2"], "there is no head 2: choose 0 to 1"),
+    "an unknown kind": (lambda _: [TEXT, "--kind", "self"], "--kind self: choose encoder, cross or decoder"),
+    "a kind the model has not": (
+        lambda _: [TEXT, "--model", RECURRENT, "--kind", "encoder"],
+        "this model has no encoder attention, in which source would look at source: choose cross",
+    ),
+    "a target for the encoder": (lambda _: [TEXT, "--model", MODEL, "--target", "zwei"], "leave the target out"),
+    "a target without words": (
+        lambda _: [TEXT, "--model", MODEL, "--kind", "decoder", "--target", " "],
+        "the target has no word to explain",
+    ),
+    "a sentence too long": (lambda _: ["dogs " * 90, "--model", MODEL], "but the model takes 64: shorten it"),
+    "a model that is not there": (lambda f: [TEXT, "--model", str(f / "run")], "there is no such folder"),
+    "a folder without a model": (lambda f: [TEXT, "--model", str(f)], "the folder that dragoman train has made"),
+    "a page in no folder": (lambda f: [TEXT, "--html", str(f / "b" / "a.html")], "in a folder that is there"),
+    "a folder for a page": (lambda f: [TEXT, "--html", str(f)], "give the name of a file"),
+    "one name for two files": (
+        lambda f: [TEXT, "--html", str(f / "a"), "--json", str(f / "a")],
+        "give two names",
+    ),
+    "half a character": (lambda _: [os.fsdecode(b"two \xff"), "--model", MODEL], "half of a character"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
+    mistake, said = MISTAKES[name]
+    done = run(*mistake(tmp_path))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []

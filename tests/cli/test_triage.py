@@ -1,0 +1,179 @@
+"""`dragoman triage` as installed: two files, a model, or both; the table, JSON lines and the report; and mistakes."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from dragoman.bundle.writing import store_alignment_heads
+from dragoman.data.alignment import AlignmentHead
+
+pytestmark = pytest.mark.slow
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+GOLDEN = Path(__file__).parents[1] / "golden"
+MODEL = str(GOLDEN / "v1")
+ENGLISH = ["ten old houses.", "two red dogs 300.", "", "four green women.", "two red dogs. " * 60]
+GERMAN = ["zehn alte Häuser.", "zwei rote Hunde 500.", "nichts", "vier grüne grüne grüne Frauen.", "kurz"]
+FILES = ("--source", "test.en", "--target", "test.de")
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "test.en", ENGLISH)
+    write(tmp_path / "test.de", GERMAN)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [DRAGOMAN, "triage", *arguments]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False, **options
+    )
+
+
+def test_two_files_are_compared_by_their_text(folder: Path) -> None:
+    done = run(folder, *FILES)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("4 of 5 have flags: length 2, ")
+    numbers = [int(found) for found in re.findall(r"^│ +(\d+) │", done.stdout, re.MULTILINE)]
+    assert sorted(numbers) == [2, 3, 4, 5]
+    assert '! numbers 0.90: the target lacks "300"; only the target has "500"' in re.sub(r"[│\s]+", " ", done.stdout)
+    assert "A flag is a reason to look, not a verdict." in done.stdout
+    assert "dropped words and the source share need a model" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_two_files_need_no_torch(folder: Path) -> None:
+    arguments = ["dragoman", "triage", *FILES, "--html", "a.html", "--json", "a.jsonl"]
+    code = f"import sys; sys.argv = {arguments}; from dragoman.cli.main import main; main()"
+    watched = [sys.executable, "-X", "importtime", "-c", code]
+    done = subprocess.run(watched, cwd=folder, capture_output=True, text=True, check=True)
+    modules = set(re.findall(r"\|\s+(\S+)$", done.stderr, flags=re.MULTILINE))
+    assert "dragoman.inspection.triage_page" in modules
+    assert modules & {"torch", "matplotlib"} == set()
+    assert not (folder / "a_traces").exists()
+
+
+def test_a_model_translates_and_the_report_opens_the_traces(folder: Path) -> None:
+    done = run(folder, "--source", "test.en", "--model", MODEL, "--html", "my report.html", "--json", "all.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "Model: free-running; model " in done.stdout
+    assert "Report: my report.html" in done.stdout
+    assert "Judged by the text alone: 2 lines; line 3: there is nothing to trace" in " ".join(done.stdout.split())
+    rows = [json.loads(line) for line in (folder / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert sorted(row["number"] for row in rows) == [1, 2, 3, 4, 5]
+    assert [row["severity"] for row in rows] == sorted((row["severity"] for row in rows), reverse=True)
+    (german,) = [row["target"] for row in rows if row["number"] == 1]
+    assert german == "zehn alte Häuser."
+    links = re.findall(r'href="([^#"]+)"', (folder / "my report.html").read_text(encoding="utf-8"))
+    traced = [row["number"] for row in rows if row["flags"] and row["number"] not in (3, 5)]
+    assert links == [f"my%20report_traces/line-{number}.html" for number in traced] != []
+    assert all("Where the model looked" in (folder / unquote(link)).read_text(encoding="utf-8") for link in links)
+
+
+def test_a_model_is_led_through_targets_that_are_given(folder: Path) -> None:
+    done = run(folder, *FILES, "--model", MODEL, "--html", "a.html", "--traces", "1", "--top", "2")
+    assert done.returncode == 0, done.stderr
+    assert "Model: forced (teacher forcing); model " in done.stdout
+    assert len(list((folder / "a_traces").iterdir())) == 1
+    assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 2
+    assert "more with flags" in done.stdout
+
+
+def test_without_a_target_and_a_model_the_demo_translates(folder: Path) -> None:
+    write(folder / "one.en", ["He paid 300 euros."])
+    done = run(folder, "--source", "one.en", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    assert "300" in json.loads(done.stdout)["target"]
+
+
+def test_a_recurrent_model_says_what_is_not_known(folder: Path) -> None:
+    done = run(folder, *FILES, "--model", str(GOLDEN / "v1-recurrent"))
+    assert done.returncode == 0, done.stderr
+    assert "Source share: not known for this family of models." in done.stdout
+
+
+def test_the_model_s_alignment_head_is_used(folder: Path) -> None:
+    shutil.copytree(MODEL, folder / "run" / "bundle")
+    head = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read", measure="norm")
+    store_alignment_heads(folder / "run", (head,))
+    done = run(folder, *FILES, "--model", "run")
+    assert done.returncode == 0, done.stderr
+    assert "decoder.layers.0.cross_attention, head 1; a row is the token just read" in " ".join(done.stdout.split())
+
+
+def test_json_lines_have_standard_output_to_themselves(folder: Path) -> None:
+    done = run(folder, "--source", "-", "--target", "test.de", "--json", "-", input="\n".join(ENGLISH))
+    assert done.returncode == 0
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) == 5
+    assert "4 of 5 have flags" in done.stderr
+
+
+def test_when_nothing_is_flagged_it_says_so(folder: Path) -> None:
+    write(folder / "good.en", ENGLISH[:1])
+    write(folder / "good.de", GERMAN[:1])
+    done = run(folder, "--source", "good.en", "--target", "good.de", "--html", "good.html")
+    assert done.stdout.splitlines()[0] == "0 of 1 have flags"
+    assert "0 of 1 have flags" in (folder / "good.html").read_text(encoding="utf-8")
+
+
+MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
+    "no such source": (("--source", "tst.en"), "did you mean test.en"),
+    "a folder for a source": (("--source", "sub"), "sub"),
+    "no such target": (("--source", "test.en", "--target", "tst.de"), "did you mean test.de"),
+    "other line counts": (("--source", "test.en", "--target", "short.de"), "5 lines but short.de has 1"),
+    "the same file twice": (("--source", "test.en", "--target", "test.en"), "are both test.en"),
+    "not UTF-8": (("--source", "latin.en"), "latin.en: line 1 is not UTF-8"),
+    "an empty file": (("--source", "empty.en"), "empty.en: the file is empty"),
+    "packed, but not by its name": (("--source", "packed.en"), "this looks like gzip"),
+    "no such model": ((*FILES, "--model", "nowhere"), "nowhere: there is no such folder"),
+    "a file for a model": ((*FILES, "--model", "test.en"), "test.en: this is a file, not a model's folder"),
+    "a folder without a model": ((*FILES, "--model", "sub"), "this is not a whole bundle"),
+    "a report in no folder": ((*FILES, "--html", "no/a.html"), "no/a.html: there is no folder no; make it first"),
+    "a folder for a report": ((*FILES, "--html", "sub"), "sub: this is a folder; name a file"),
+    "a report on standard output": ((*FILES, "--html", "-"), "--html -: a report has its traces beside it"),
+    "a report over the source": ((*FILES, "--html", "./test.en"), "test.en: this file is what is read"),
+    "JSON over the target": ((*FILES, "--json", "test.de"), "test.de: this file is what is read"),
+    "JSON in no folder": ((*FILES, "--json", "no/a.jsonl"), "there is no folder no"),
+    "one name for both": ((*FILES, "--html", "a", "--json", "a"), "--html and --json are both a"),
+    "a file where traces go": ((*FILES, "--html", "taken.html"), "taken_traces: the traces need this name"),
+    "traces without a report": ((*FILES, "--model", MODEL, "--traces", "3"), "give --html FILE too"),
+    "traces without a model": ((*FILES, "--html", "a.html", "--traces", "3"), "give --model FOLDER too"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, folder: Path) -> None:
+    (folder / "sub").mkdir()
+    write(folder / "short.de", ["eins"])
+    (folder / "latin.en").write_bytes("schön\n".encode("latin-1"))
+    (folder / "empty.en").touch()
+    (folder / "packed.en").write_bytes(b"\x1f\x8b\x08 and so on")
+    (folder / "taken_traces").touch()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    arguments, said = MISTAKES[name]
+    done = run(folder, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("arguments", [(), (*FILES, "--top", "0"), (*FILES, "--traces", "-1")], ids=str)
+def test_what_the_parser_refuses_has_exit_code_2_too(arguments: tuple[str, ...], folder: Path) -> None:
+    done = run(folder, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage" in done.stderr

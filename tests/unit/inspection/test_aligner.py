@@ -1,0 +1,272 @@
+"""Links from batches of forced passes: those that traces show, whatever is in the batch, in the lines' own words."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.attention import attend
+from dragoman.bundle import open_bundle
+from dragoman.bundle.writing import write_bundle
+from dragoman.data.alignment import AlignmentHead, LinkRule, WordMap, links
+from dragoman.data.vocab import EOS, Vocab
+from dragoman.decoding.translator import Part, Translator
+from dragoman.inspection import aligner as aligner_file
+from dragoman.inspection import segmentation
+from dragoman.inspection.aligner import Aligner, Sides, attentions, best_guess, sides_of, word_numbers
+from dragoman.inspection.alignment_heads import all_links, head_links
+from dragoman.inspection.inspector import Inspector
+from dragoman.models.build import build
+from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.seq2seq import Seq2Seq
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+FAMILIES = ["v1", "v1-recurrent"]
+SOURCES = ["two red dogs.", "ten old houses. two red women.", "four", "", "three green tables.", "two"]
+TARGETS = ["zwei rote Hunde.", "zehn alte Häuser.", "vier grüne Frauen. vier!", "nichts", "", "zwei"]
+WHOLE = [0, 1, 2, 5]
+"""The pairs with words on both sides."""
+
+
+@cache
+def inspector(name: str) -> Inspector:
+    return Inspector.load(GOLDEN / name)
+
+
+@cache
+def larger() -> Seq2Seq:
+    """Three layers of four heads, random: nothing in it is as plain as in a trained one."""
+    torch.manual_seed(5)
+    config = TransformerConfig(
+        d_model=20, d_ff=14, num_heads=4, num_encoder_layers=2, num_decoder_layers=3, tie="all",
+        source_vocabulary=300, target_vocabulary=300, max_positions=64,
+    )  # fmt: skip
+    return build(config).eval()
+
+
+def vocab() -> Vocab:
+    return inspector("v1").vocab
+
+
+def cross(layer: int, head: int | None, rows: str = "written", measure: str = "attention") -> AlignmentHead:
+    name = f"decoder.layers.{layer}.cross_attention"
+    return AlignmentHead.model_validate({"layer": name, "head": head, "rows": rows, "measure": measure})
+
+
+def pairs() -> list[Sides]:
+    return [sides_of(vocab(), SOURCES[i], TARGETS[i]) for i in WHOLE]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_head_links_as_it_does_in_traces(name: str) -> None:
+    model = inspector(name)
+    traces = [model.trace(SOURCES[i], TARGETS[i]) for i in WHOLE]
+    for head in all_links(traces[0]).heads:
+        found = Aligner(model.model, model.vocab, (head,)).links(SOURCES, TARGETS)
+        assert [found[i] for i in WHOLE] == [head_links(trace, head) for trace in traces], head
+        assert found[3] == found[4] == frozenset()
+
+
+def same(one: WordMap, other: WordMap) -> None:
+    for ours, theirs in zip(one, other, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        (cross(1, None),),
+        (cross(0, 2, "read", "norm"),),
+        (cross(2, 1), cross(0, None, "read"), cross(2, 3, "read", "norm")),
+    ],
+    ids=["a mean", "norms", "several"],
+)
+def test_a_pair_is_aligned_the_same_in_a_batch_and_alone(heads: tuple[AlignmentHead, ...]) -> None:
+    aligner = Aligner(larger(), vocab(), heads)
+    together = aligner.word_maps(pairs())
+    assert len({len(pair.source) for pair in pairs()} | {len(pair.target) for pair in pairs()}) > 3
+    for pair, given in zip(pairs(), together, strict=True):
+        same(aligner.word_maps([pair])[0], given)
+
+
+def test_a_pair_is_aligned_the_same_in_a_batch_and_alone_by_a_recurrent_model() -> None:
+    model = inspector("v1-recurrent")
+    aligner = Aligner(model.model, model.vocab)
+    some = [sides_of(model.vocab, SOURCES[i], TARGETS[i]) for i in WHOLE]
+    for pair, given in zip(some, aligner.word_maps(some), strict=True):
+        same(aligner.word_maps([pair])[0], given)
+
+
+def test_small_batches_keep_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    aligner = Aligner(larger(), vocab())
+    whole = aligner.word_maps(pairs())
+    sizes = []
+    of_batch = Aligner._of_batch
+    monkeypatch.setattr(Aligner, "_of_batch", lambda self, batch: sizes.append(len(batch)) or of_batch(self, batch))
+    monkeypatch.setattr(aligner_file, "BATCH_TOKENS", 75)
+    for one, other in zip(aligner.word_maps(pairs()), whole, strict=True):
+        same(one, other)
+    assert sizes == [2, 2]
+
+
+def test_several_heads_are_averaged_as_shares() -> None:
+    heads = (cross(0, 1), cross(2, None, "read", "norm"))
+    first, second = (Aligner(larger(), vocab(), (head,)).word_maps(pairs()) for head in heads)
+    for one, norms, mean in zip(first, second, Aligner(larger(), vocab(), heads).word_maps(pairs()), strict=True):
+        total = norms.words.sum(1) + norms.eos
+        assert np.abs(total - 1).max() > 0.1  # norms are no shares yet
+        np.testing.assert_allclose(one.words.sum(1) + one.eos, 1, atol=1e-6)
+        np.testing.assert_allclose(mean.words, (one.words + norms.words / total[:, None]) / 2, atol=1e-6)
+        np.testing.assert_allclose(mean.eos, (one.eos + norms.eos / total) / 2, atol=1e-6)
+
+
+def test_only_the_attention_that_is_asked_for_leaves_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    softmax = attend.masked_softmax
+    monkeypatch.setattr(attend, "masked_softmax", lambda *given: seen.append(given[0].shape) or softmax(*given))
+    monkeypatch.setattr(larger().projection, "forward", None)  # nor is any token scored
+    Aligner(larger(), vocab(), (cross(2, 1), cross(2, None), cross(0, 1))).word_maps(pairs())
+    longest = [max(len(side) for side in sides) for sides in zip(*pairs(), strict=True)]
+    assert seen == [(len(WHOLE), 4, longest[1], longest[0])] * 2
+
+
+def test_the_rule_decides_which_weights_are_links() -> None:
+    rule = LinkRule(pick="all", threshold=0.1)
+    aligner = Aligner(larger(), vocab(), (cross(1, 0),), rule)
+    found = aligner.links(SOURCES, TARGETS)
+    assert [found[i] for i in WHOLE] == [links(given, rule) for given in aligner.word_maps(pairs())]
+    assert len(found[1]) > len(TARGETS[1].split())
+
+
+def test_progress_is_told_over_all_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Aligner(larger(), vocab()).links(SOURCES, TARGETS)
+    monkeypatch.setattr(aligner_file, "WINDOW", 3)
+    told: list[tuple[str, int, int | None]] = []
+    assert Aligner(larger(), vocab()).links(SOURCES, TARGETS, lambda *said: told.append(said)) == whole
+    assert told == [("align", 3, 4), ("align", 4, 4)]
+
+
+def test_nothing_gives_nothing() -> None:
+    assert Aligner(larger(), vocab()).links([], []) == []
+    assert Aligner(larger(), vocab()).links(["", " \t"], ["", "ja"]) == [frozenset()] * 2
+    assert Aligner(larger(), vocab()).links(["\u2060 \u2060"], ["zwei rote"]) == [frozenset()]  # mended, it is empty
+
+
+@pytest.mark.parametrize(
+    ("line", "read", "numbers"),
+    [
+        ("two red dogs.", ["two red dogs."], [[0, 1, 2]]),
+        ("  two\tred  dogs. ", ["two red dogs."], [[0, 1, 2]]),
+        ("two\u00a0red dogs.", ["two\u00a0red dogs."], [[0, 1, 2]]),
+        ("two \u2060 red", ["two red"], [[0, 2]]),
+        ("two\u2581red dogs", ["two red dogs"], [[0, 0, 1]]),
+        ("two\x1fred dogs", ["twored dogs"], [[0, 2]]),
+        ("gru\u0308ne Ha\u0308user da", ["grüne Häuser da"], [[0, 1, 2]]),
+        ("a\u200f שלום b", ["a\u200f שלום b"], [[0, 1, 2]]),
+        ("two red dogs. ten old", ["two red", "dogs.", "ten old"], [[0, 1], [2], [3, 4]]),
+        ("Donaudampf ahoi", ["Donau", "dampf ahoi"], [[0], [0, 1]]),
+        ("", [], []),
+    ],
+    ids=["plain", "spaces", "no-break", "a word less", "split", "joined", "NFC", "marks", "parts", "cut", "empty"],
+)
+def test_words_are_those_of_the_line_however_mended(line: str, read: list[str], numbers: list[list[int]]) -> None:
+    assert word_numbers(line, read) == numbers
+
+
+def test_links_count_the_words_of_the_lines_as_they_stand() -> None:
+    aligner = Aligner(inspector("v1").model, vocab())
+    (plain,) = aligner.links(["two red dogs."], ["zwei rote Hunde."])
+    (odd,) = aligner.links([" two \u2060 red\tdogs. "], ["zwei  rote \u2060 \u2060 Hunde."])
+    assert odd == {({0: 0, 1: 2, 2: 3}[source], {0: 0, 1: 1, 2: 4}[target]) for source, target in plain}
+
+
+def test_a_translation_is_aligned_by_the_tokens_that_were_chosen() -> None:
+    translator = Translator.load(GOLDEN / "v1")
+    lines = ["two red dogs.", "", "ten  old houses."]
+    parts = translator.parts(lines)
+    texts = [" ".join(part.text for part in some) for some in parts]
+    aligner = Aligner(translator.engine.model, vocab())
+    assert aligner.links_of(lines, parts) == aligner.links(lines, texts)
+
+
+def test_tokens_that_no_text_is_cut_into_are_aligned_as_they_were_written() -> None:
+    model, target = inspector("v1"), vocab().target
+    usual = target.encode(["rote zwei"]).ids.tolist()[:-1]
+    numbers = {target.piece(token): token for token in range(target.size)}
+    place = usual.index(numbers["te"])
+    tokens = (*usual[:place], numbers["t"], numbers["e"], *usual[place + 1 :])
+    assert target.decode(tokens) == "rote zwei"
+    captured = model.capture(model.read(SOURCES[0]), segmentation.of_ids(target, [*tokens, EOS]))
+    for head in all_links(captured).heads:
+        (found,) = Aligner(model.model, vocab(), (head,)).links_of(
+            SOURCES[:1], [[Part(SOURCES[0], tokens, "rote zwei")]]
+        )
+        assert found == head_links(captured, head), head
+
+
+def test_a_text_that_was_cut_is_counted_through() -> None:
+    translator = Translator.load(GOLDEN / "v1")
+    line = " ".join(["two red dogs."] * 9 + ["ten old houses."] * 9)
+    (parts,) = translator.parts([line])
+    assert len(parts) > 1
+    aligner = Aligner(translator.engine.model, vocab())
+    (found,) = aligner.links_of([line], [parts])
+    expected, sources, targets = set(), 0, 0
+    for part in parts:
+        (own,) = aligner.links_of([part.source], [[part]])
+        expected |= {(source + sources, target + targets) for source, target in own}
+        sources, targets = sources + len(part.source.split()), targets + len(part.text.split())
+    assert found == expected
+    assert sources == len(line.split())
+    assert {target for _, target in found} == set(range(targets))
+
+
+def test_the_guess_is_the_second_last_layer_or_the_only_one() -> None:
+    assert best_guess(larger()) == cross(1, None)
+    assert Aligner(larger(), vocab()).guessed
+    assert not Aligner(larger(), vocab(), (cross(1, None),)).guessed
+    assert best_guess(inspector("v1").model) == cross(0, None)
+    assert attentions(inspector("v1-recurrent").model) == ["decoder.attention"]
+
+
+def test_a_bundle_is_aligned_by_the_heads_that_are_stored_in_it(tmp_path: Path) -> None:
+    golden = open_bundle(GOLDEN / "v1")
+    assert Aligner.of(golden).guessed
+    info = golden.info.model_copy(update={"alignment_heads": (cross(0, 1, "read"),)})
+    bundle = write_bundle(tmp_path / "b", info, golden.weights(), golden.vocab, golden.card)
+    assert Aligner.of(bundle).heads == (cross(0, 1, "read"),)
+    assert Aligner.of(bundle, (cross(0, 0),)).heads == (cross(0, 0),)
+
+
+@pytest.fixture
+def damaged() -> Iterator[Seq2Seq]:
+    model = larger()
+    weight = model.encoder.layers[0].feed_forward.expand.weight.data
+    kept = weight[0, 0].clone()
+    weight[0, 0] = torch.nan
+    yield model
+    weight[0, 0] = kept
+
+
+def test_a_damaged_model_is_refused(damaged: Seq2Seq) -> None:
+    with pytest.raises(ValueError, match="computes NaN"):
+        Aligner(damaged, vocab()).links(SOURCES, TARGETS)
+
+
+def test_what_cannot_be_aligned_is_refused_with_a_mend() -> None:
+    with pytest.raises(ValueError, match=r"no attention 'decoder\.attention' to align by; it has decoder\.layers\.0\."):
+        Aligner(larger(), vocab(), (AlignmentHead(layer="decoder.attention", head=0),))
+    with pytest.raises(ValueError, match="has 4 heads, counted from 0: there is no head 4"):
+        Aligner(larger(), vocab(), (cross(0, 3), cross(1, 4)))
+    with pytest.raises(ValueError, match="there is no head 1"):
+        Aligner(inspector("v1-recurrent").model, vocab(), (AlignmentHead(layer="decoder.attention", head=1),))
+    with pytest.raises(ValueError, match=r"line 2 of the target has \d+ tokens, but this model takes at most 64"):
+        Aligner(larger(), vocab()).links(["two", "red"], ["zwei", "rote Hunde " * 40])
+    blind = RecurrentConfig(context="first", source_vocabulary=300, target_vocabulary=300, d_model=8, d_embedding=6)
+    with pytest.raises(ValueError, match=r"cannot align: .* such as a Transformer or bahdanau"):
+        Aligner(build(blind).eval(), vocab())
+    with pytest.raises(ValueError, match="training mode"):
+        Aligner(build(larger().config), vocab()).word_maps(pairs())

@@ -1,0 +1,142 @@
+"""A test set through a model: what is traced, what is not, and what is usual."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.data.alignment import AlignmentHead
+from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.translator import Translator
+from dragoman.inspection import triaging
+from dragoman.inspection.contributions import source_share
+from dragoman.inspection.inspector import Inspector
+from dragoman.inspection.trace import Trace
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+SOURCES = ["two red dogs.", "", "four green women.", "ten old houses."]
+TARGETS = ["zwei rote Hunde.", "nichts", "vier grüne Frauen.", "zehn alte alte alte Häuser."]
+LONG = "two red dogs. " * 60
+
+
+@cache
+def inspector(name: str = "v1") -> Inspector:
+    return Inspector.load(GOLDEN / name)
+
+
+def quiet(*_: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize("name", ["v1", "v1-recurrent"])
+def test_what_the_model_writes_is_what_its_trace_shows(name: str) -> None:
+    lines = triaging.translated(inspector(name), SOURCES, quiet)
+    assert [line.target for line in lines] == Translator.load(GOLDEN / name).translate(SOURCES)
+    for line, source in zip(lines, SOURCES, strict=True):
+        seen = triaging.trace(inspector(name), line)
+        if source:
+            own = inspector(name).trace(source)
+            assert seen is not None
+            assert seen.free
+            assert seen.target == own.target
+            np.testing.assert_allclose(seen.log_probabilities, own.log_probabilities, atol=1e-6)
+        else:
+            assert seen is None
+            assert "holds no text" in line.untraced
+
+
+def test_targets_that_are_given_are_forced() -> None:
+    lines = triaging.forced(inspector(), SOURCES, TARGETS)
+    assert [line.target for line in lines] == TARGETS
+    seen = triaging.trace(inspector(), lines[3])
+    assert seen is not None
+    assert (seen.free, seen.target.text) == (False, TARGETS[3])
+
+
+def test_what_the_model_cannot_take_is_judged_by_its_text() -> None:
+    given, written = triaging.forced(inspector(), [LONG], ["kurz"]), triaging.translated(inspector(), [LONG], quiet)
+    assert "but the model takes" in given[0].untraced
+    assert (given[0].target, given[0].tokens) == ("kurz", None)
+    assert written[0].target == Translator.load(GOLDEN / "v1").translate([LONG])[0] != ""
+    assert written[0].tokens is None
+    found, account = triaging.ranked(inspector(), given, quiet)
+    assert [flag.name for flag in found[0].flags] == ["length"]
+    assert "nothing could be traced" in account.model
+    assert account.untraced == {1: given[0].untraced}
+
+
+def test_the_worst_come_first_and_the_account_says_how() -> None:
+    found, account = triaging.ranked(inspector(), triaging.forced(inspector(), SOURCES, TARGETS), quiet)
+    assert {flag.name for flag in found[0].flags} == {"length"}  # the empty source
+    assert found[1].number == 4
+    assert "repeated" in {flag.name for flag in found[1].flags}
+    assert account.model == f"forced (teacher forcing); model {inspector().identity.sha256[:12]}"
+    assert account.head is None
+    assert account.has_share
+
+
+def test_few_lines_do_not_tell_what_is_usual_and_many_do() -> None:
+    few = triaging.ranked(inspector(), triaging.forced(inspector(), SOURCES[2:], TARGETS[2:]), quiet)[1].rules
+    assert (few.expected_ratio, few.expected_tokens) == (1.0, None)
+    lines = triaging.forced(inspector(), SOURCES[:1] * 13 + SOURCES[2:3] * 8, TARGETS[:1] * 13 + TARGETS[2:3] * 8)
+    many = triaging.ranked(inspector(), lines, quiet)[1].rules
+    source, target = lines[0].tokens
+    assert many.expected_ratio == len(TARGETS[0]) / len(SOURCES[0])
+    assert many.expected_tokens == len(target) / len(source)
+    shares = [source_share(inspector().model, *(side.ids for side in line.tokens))[:-1] for line in lines]
+    assert many.expected_share == pytest.approx(np.median(np.concatenate(shares)))
+
+
+def test_a_recurrent_model_has_no_source_share() -> None:
+    account = triaging.ranked(
+        inspector("v1-recurrent"), triaging.forced(inspector("v1-recurrent"), SOURCES, TARGETS), quiet
+    )[1]
+    assert not account.has_share
+
+
+def test_the_first_alignment_head_of_the_model_is_used() -> None:
+    first = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read")
+    heads = (first, AlignmentHead(layer="nowhere", head=0))
+    plain = inspector()
+    known = Inspector(plain.model, plain.vocab, SearchOptions(), plain.identity, heads)
+    assert triaging.ranked(known, triaging.forced(known, SOURCES, TARGETS), quiet)[1].head == first
+
+
+def test_traces_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured: list[str] = []
+    capture = Inspector.capture
+
+    def counted(self: Inspector, *given: object, **more: object) -> Trace:
+        captured.append("")
+        return capture(self, *given, **more)  # type: ignore[arg-type]
+
+    lines = triaging.forced(inspector(), SOURCES, TARGETS)
+    monkeypatch.setattr(Inspector, "capture", counted)
+    pairs = triaging.pairs(inspector(), lines, [None] * 4, quiet)
+    assert captured == []
+    next(pairs)
+    assert len(captured) == 1
+
+
+def test_the_worst_that_can_be_traced_have_pages(tmp_path: Path) -> None:
+    targets = ["zwei zwei zwei zwei rote Hunde.", "nichts", "vier grüne grüne grüne Frauen.", "zehn alte Häuser."]
+    lines = triaging.forced(inspector(), SOURCES, targets)
+    found, _ = triaging.ranked(inspector(), lines, quiet)
+    pages = triaging.save_traces(inspector(), lines, found, tmp_path / "traces", 9, quiet)
+    assert set(pages) == {one.number for one in found if one.flags} - {2}
+    assert {path.name for path in (tmp_path / "traces").iterdir()} == set(pages.values())
+    assert "vier grüne grüne" in (tmp_path / "traces" / pages[3]).read_text(encoding="utf-8")
+    assert len(triaging.save_traces(inspector(), lines, found, tmp_path / "one", 1, quiet)) == 1
+    assert triaging.save_traces(inspector(), lines, found, tmp_path / "none", 0, quiet) == {}
+    assert not (tmp_path / "none").exists()
+
+
+def test_progress_is_told_to_its_end() -> None:
+    told: dict[str, tuple[int, int | None]] = {}
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        told[what] = (done, total)
+
+    triaging.ranked(inspector(), triaging.translated(inspector(), SOURCES, tell), tell)
+    assert told == {"translate": (3, 3), "source share": (4, 4), "trace": (4, 4)}
