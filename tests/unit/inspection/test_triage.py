@@ -115,6 +115,10 @@ def test_the_summary_counts_sentences() -> None:
     assert summary(triage([GOOD])) == "0 of 1 have flags"
 
 
+def test_what_is_equally_frequent_stands_in_the_order_of_the_alphabet() -> None:
+    assert summary(triage([BOTH])) == "1 of 1 have flags: numbers 1, repeated 1"
+
+
 def test_the_report_lists_what_has_flags_and_links_to_the_traces() -> None:
     text = report(triage([GOOD, NUMBER, BOTH]), TEXTS, {2: 'traces/a "b" #2.html'})
     assert re.findall(r'<h2 id="heading-\d">Line (\d)', text) == ["3", "2"]
