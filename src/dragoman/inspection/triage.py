@@ -120,7 +120,9 @@ def summary(ranked: Sequence[Triaged]) -> str:
     """How many were flagged, and for what."""
     counts = Counter(name for one in ranked for name in {flag.name for flag in one.flags})
     flagged = sum(bool(one.flags) for one in ranked)
-    by_name = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+    by_name = ", ".join(
+        f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    )
     return f"{flagged:,} of {len(ranked):,} have flags" + (f": {by_name}" if by_name else "")
 
 
