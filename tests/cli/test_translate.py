@@ -43,6 +43,26 @@ def test_a_text_longer_than_any_file_name_is_a_text() -> None:
     done = run(MODEL, "two red dogs. " * 400)
     assert (done.returncode, done.stdout.count(b"\n")) == (0, 1), done.stderr
     assert done.stdout.endswith(b"zwei rote Hunde.\n")
+    assert done.stderr == b"line 1 has 1,200 words: text may be lost in it; put each sentence on a line\n"
+
+
+def test_a_few_long_lines_are_told_of_and_not_all() -> None:
+    done = run(MODEL, input=as_bytes(["two red dogs."] + ["two red dogs. " * 51] * 5))
+    told = done.stderr.decode().splitlines()
+    assert [line.partition(":")[0] for line in told] == [f"line {number} has 153 words" for number in (2, 3, 4)]
+    assert told[-1].endswith("; further ones are not told")
+    assert done.stdout.count(b"\n") == 6
+
+
+def test_with_the_demo_model_only_the_folder_of_a_model_is_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "dates").mkdir()
+    done = run("--demo", "", "dates", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    empty, dates = done.stdout.decode().splitlines()
+    assert (empty, bool(dates)) == ("", True)
+    refused = run("--demo", MODEL, "dates", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert b"--demo has a model of its own" in refused.stderr
 
 
 @pytest.mark.parametrize(

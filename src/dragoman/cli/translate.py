@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dragoman.decoding.translator import Progress, Translator
 
 _UTF8_BOM: Final = "\ufeff"
+_MANY_WORDS: Final = 150
+_TELLINGS: Final = 3
 
 
 def translate(
@@ -49,7 +51,7 @@ def translate(
     folder, texts = _told_apart([*([] if model is None else [model]), *(text or [])], demo)
     _refuse_mistakes(texts, source, output)
     with ExitStack() as open_files:
-        lines = _lines(texts, source, open_files)
+        lines = _told_of_long_ones(_lines(texts, source, open_files))
         from dragoman.bundle import open_bundle
 
         bundle = open_bundle(folder)
@@ -88,7 +90,7 @@ def _told_apart(arguments: list[str], demo: bool) -> tuple[Path, list[str]]:
     from dragoman.bundle import demo_folder
 
     if demo:
-        if arguments and _named(arguments[0], Path.is_dir):
+        if arguments and _named(arguments[0], _is_model):
             raise ValueError(f"--demo has a model of its own: leave out {arguments[0]}, or leave out --demo")
         return demo_folder(), arguments
     if not arguments:
@@ -97,6 +99,11 @@ def _told_apart(arguments: list[str], demo: bool) -> tuple[Path, list[str]]:
     if not folder.exists() and not arguments[1:]:
         raise ValueError(f"{folder}: there is no such folder; the model comes first: dragoman translate run/ 'A text.'")
     return folder, arguments[1:]
+
+
+def _is_model(folder: Path) -> bool:
+    """A bundle, or a run with one in it."""
+    return any((folder / place / "manifest.json").is_file() for place in ("", "bundle"))
 
 
 def _named(text: str, kind: Callable[[Path], bool]) -> bool:
@@ -127,6 +134,21 @@ def _lines(texts: list[str], source: Path | None, open_files: ExitStack) -> Iter
                 pass
         return _decoded(open_files.enter_context(source.open("rb")), str(source))
     return _decoded(sys.stdin.buffer, "standard input")
+
+
+def _told_of_long_ones(lines: Iterable[str]) -> Iterator[str]:
+    """The same lines. Models learn from single sentences, and lose much of a whole page without a sign of it."""
+    told = 0
+    for number, line in enumerate(lines, 1):
+        num_words = len(line.split())
+        if num_words > _MANY_WORDS and told < _TELLINGS:
+            told += 1
+            more = "; further ones are not told" if told == _TELLINGS else ""
+            print(
+                f"line {number:,} has {num_words:,} words: text may be lost in it; put each sentence on a line{more}",
+                file=sys.stderr,
+            )
+        yield line
 
 
 def _decoded(stream: IO[bytes], name: str) -> Iterator[str]:
