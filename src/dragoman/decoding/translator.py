@@ -14,6 +14,7 @@ import torch
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
+from dragoman.decoding.batching import alike
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.models.seq2seq import Seq2Seq
@@ -101,7 +102,7 @@ class Translator:
         encoded = self.vocab.source.encode(texts)
         rows = [encoded.ids[start:end].tolist() for start, end in pairwise(encoded.offsets.tolist())]
         found: dict[str, Part] = {}
-        for batch in _batches([len(row) for row in rows], BATCH_TOKENS // self.options.beam_size):
+        for batch in alike([(len(row),) for row in rows], BATCH_TOKENS // self.options.beam_size):
             results = self.engine.search([rows[i] for i in batch], self.options)
             best = [(texts[i], result.best.tokens) for i, result in zip(batch, results, strict=True)]
             found |= {text: Part(text, tokens, self._text(tokens)) for text, tokens in best}
@@ -127,15 +128,3 @@ def windows(
 def _within(progress: Progress, before: int, lines: int) -> Progress:
     """Progress in one window as progress in all lines: how many are done, and how many have been read."""
     return lambda done, total: progress(before + done * lines // total, before + lines)
-
-
-def _batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Places of sequences of like lengths, longest first, so many that each batch has at most so many tokens."""
-    batch: list[int] = []
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > tokens:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

@@ -1,7 +1,7 @@
 """How probable a model finds given translations: text in, log-probabilities out, in batches of like lengths."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dragoman.data.characters import mended
 from dragoman.data.ragged import Ragged
 from dragoman.data.vocab import PAD, Vocab
+from dragoman.decoding.batching import alike
 from dragoman.decoding.scoring import score
 from dragoman.evaluation.output import Progress
 from dragoman.models.seq2seq import Seq2Seq
@@ -53,7 +54,8 @@ def likelihoods(
     _require_short("target", target, model.max_target)
     totals = np.zeros(target.num_rows)
     done = 0
-    for rows in _batches(source.lengths, target.lengths, tokens):
+    lengths = list(zip(target.lengths.tolist(), source.lengths.tolist(), strict=True))
+    for rows in map(np.array, alike(lengths, tokens)):
         totals[rows] = _totals(model, source.take(rows), target.take(rows))
         done += len(rows)
         if progress:
@@ -70,21 +72,6 @@ def _totals(model: Seq2Seq[Any, Any], source: Ragged, target: Ragged) -> NDArray
     padded = (torch.from_numpy(side.padded(PAD)).long() for side in (source, target))
     totals: NDArray[np.float64] = score(model, *padded).double().sum(dim=1).numpy()
     return totals
-
-
-def _batches(source: NDArray[np.int64], target: NDArray[np.int64], tokens: int) -> Iterator[NDArray[np.int64]]:
-    """Rows sorted by length, the longest first: what does not fit into memory fails at once, not at the end."""
-    order = np.lexsort((source, target))[::-1]
-    start = 0
-    while start < len(order):
-        longest_source, end = 0, start
-        while end < len(order):
-            longest_source = max(longest_source, int(source[order[end]]))
-            if end > start and (end + 1 - start) * (longest_source + int(target[order[start]])) > tokens:
-                break
-            end += 1
-        yield order[start:end]
-        start = end
 
 
 def _require_short(side: str, rows: Ragged, longest: int | None) -> None:

@@ -6,7 +6,7 @@ mending made of them before the model read them.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from dragoman.data.alignment import AlignmentHead, LinkRule, Links, WordMap, lin
 from dragoman.data.characters import mended
 from dragoman.data.subwords import Subwords
 from dragoman.data.vocab import EOS, PAD, Vocab
+from dragoman.decoding.batching import alike
 from dragoman.decoding.torch_engine import load_model
 from dragoman.decoding.translator import Part
 from dragoman.decoding.walk import require_eval
@@ -96,7 +97,7 @@ class Aligner:
         require_eval(self.model)
         found: list[WordMap | None] = [None] * len(pairs)
         done = 0
-        for rows in _batches(pairs):
+        for rows in alike([(len(pair.target), len(pair.source)) for pair in pairs], BATCH_TOKENS):
             batch = [pairs[i] for i in rows]
             for i, given in zip(rows, self._of_batch(batch), strict=True):
                 found[i] = given
@@ -259,20 +260,6 @@ def _require(model: nn.Module, head: AlignmentHead) -> None:
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
     width = max(map(len, rows))
     return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows])
-
-
-def _batches(pairs: Sequence[Sides]) -> Iterator[list[int]]:
-    """Places of pairs of like lengths, the longest first."""
-    batch: list[int] = []
-    longest = 0
-    for i in sorted(range(len(pairs)), key=lambda i: (-len(pairs[i].target), -len(pairs[i].source))):
-        longest = max(longest, len(pairs[i].source))
-        if batch and (len(batch) + 1) * (longest + len(pairs[batch[0]].target)) > BATCH_TOKENS:
-            yield batch
-            batch, longest = [], len(pairs[i].source)
-        batch.append(i)
-    if batch:
-        yield batch
 
 
 def _within(progress: Progress, before: int, total: int) -> Progress:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from dragoman.data.vocab import Vocab
 from dragoman.decoding import scoring
 from dragoman.decoding.penalty import Penalty
 from dragoman.decoding.torch_engine import load_model
-from dragoman.evaluation import likelihood
 from dragoman.evaluation.likelihood import Likelihood, likelihoods, together
 from dragoman.models.seq2seq import Seq2Seq
 
@@ -84,17 +82,6 @@ def test_the_whole_is_the_sum_and_its_perplexity_that_of_a_token() -> None:
     assert whole == Likelihood(-10.0, 5)
     assert whole.per_token == -2.0
     assert whole.perplexity == math.exp(2.0)
-
-
-@pytest.mark.parametrize(("tokens", "seed"), [*product([1, 37, 500], [0, 1])])
-def test_batches_hold_every_row_once_and_no_more_than_their_tokens(tokens: int, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    source, target = random.integers(1, 30, 83), random.integers(1, 40, 83)
-    batches = list(likelihood._batches(source, target, tokens))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(83))
-    for rows in batches:
-        assert len(rows) == 1 or len(rows) * (source[rows].max() + target[rows].max()) <= tokens
-    assert len(batches) == 83 or tokens > 1
 
 
 def test_a_line_longer_than_the_model_is_refused_by_its_number(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
