@@ -26,6 +26,11 @@ def test_it_writes_the_dates_and_says_what_to_do_next(tmp_path: Path) -> None:
     assert (tmp_path / "dates" / "recipe.yaml").is_file()
 
 
+def test_a_folder_with_a_space_in_its_name_is_quoted(tmp_path: Path) -> None:
+    said = run("example", "dates", "my dates", folder=tmp_path).stdout.splitlines()
+    assert said[-1].endswith(": dragoman train 'my dates/recipe.yaml' --out 'my dates-run'")
+
+
 def test_mistakes_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()

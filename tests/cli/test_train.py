@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +91,16 @@ def test_a_recipe_trains_in_one_process_or_two_and_keeps_the_command(folder: Pat
         assert card["command"] == f"dragoman train r.yaml --out {out} --processes {processes} --set seed=3"
 
 
+def test_it_tells_how_many_training_pairs_are_held_out_too(folder: Path) -> None:
+    for side in ("en", "iso"):
+        lines = (folder / f"a.{side}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / f"dev.{side}").write_text("".join(lines[:30]), encoding="utf-8")
+    dev = "data.dev={source: dev.en, target: dev.iso}"
+    done = run("train", "r.yaml", "--out", "run", "--processes", "1", "--set", dev, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("30 training pairs left out: also held out for validation or test\n")
+
+
 def test_what_fails_in_a_training_process_is_one_line(folder: Path) -> None:
     keys = ("guard.spike=1.0001", "guard.most=0", "schedule.rate=0.09", "stop.updates=200")
     strict = [part for key in keys for part in ("--set", f"training.{key}")]
@@ -109,6 +121,56 @@ def test_the_chosen_recipe_can_be_had_to_edit_it(folder: Path) -> None:
     assert "    updates: 77\n" in (folder / "run" / "recipe.yaml").read_text(encoding="utf-8")
     checked = run("doctor", "run/recipe.yaml", cwd=folder)
     assert checked.returncode == 0, checked.stdout
+
+
+LONG = ("training.stop.updates=1000000", "training.validate_every=1000000", "training.log_every=1")
+
+
+def begun(folder: Path, processes: str) -> subprocess.Popen[str]:
+    """A training that has no end of its own, and is under way in run/."""
+    changes = [part for change in LONG for part in ("--set", change)]
+    command = [DRAGOMAN, "train", "r.yaml", "--out", "run", "--processes", processes, *changes]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    training = subprocess.Popen(command, cwd=folder, env=env, stdout=-1, stderr=-1, text=True)
+    log = folder / "run" / "log.jsonl"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and '"event": "update"' in log.read_text("utf-8")):
+        if training.poll() is not None or time.monotonic() > deadline:
+            training.kill()
+            raise AssertionError(training.communicate()[1])
+        time.sleep(0.1)
+    return training
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_training_keeps_others_out_and_says_how_far_it_came_when_interrupted(folder: Path, processes: str) -> None:
+    training = begun(folder, processes)
+    try:
+        recipe = (folder / "run" / "recipe.yaml").read_bytes()
+        for more in ([], ["--recipe-only"]):
+            second = run("train", "r.yaml", "--out", "run", "--set", "seed=4", *more, cwd=folder)
+            refusal = "error: a training is running in run: wait for it, or give another --out\n"
+            assert (second.returncode, second.stdout, second.stderr) == (2, "", refusal)
+        assert (folder / "run" / "recipe.yaml").read_bytes() == recipe
+        training.send_signal(signal.SIGINT)
+        _, said = training.communicate(timeout=20)
+    finally:
+        training.kill()
+    assert training.returncode == 130, said
+    assert "Traceback" not in said
+    last = said.splitlines()[-1]
+    rest = r"; no model was kept; the same command begins anew \(the prepared text is used again\)"
+    assert re.fullmatch(r"stopped at update [\d,]+" + rest, last), said
+    translated = run("translate", "run", "3 May 1999", cwd=folder)
+    unfinished = "error: run is a run that did not finish: there is no model in it yet; train it again\n"
+    assert (translated.returncode, translated.stderr) == (2, unfinished)
+    peeked = run("peek", "run", cwd=folder)
+    assert (peeked.returncode, peeked.stderr.endswith("did you mean run/prepared?\n")) == (2, True)
+
+
+def test_a_command_with_a_space_in_it_can_be_pasted(folder: Path) -> None:
+    done = run("train", "r.yaml", "--out", "my run", "--recipe-only", cwd=folder)
+    assert done.stdout.endswith("and then: dragoman train 'my run/recipe.yaml' --out 'my run'\n")
 
 
 Mistake = Callable[[Path], list[str]]
@@ -151,6 +213,11 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no such recipe": (typed("q.yaml", "--out", "run"), "q.yaml: there is no such recipe; did you mean r.yaml?"),
     "a folder as recipe": (typed(".", "--out", "run"), ". is a folder: name the recipe inside it"),
     "text as recipe": (typed("a.en", "--out", "run"), "is a.en text to train on? That is given with --source and"),
+    "two texts as recipe": (
+        typed("a.en", "a.iso", "--out", "run"),
+        "error: are a.en and a.iso text to train on? That is given with --source and --target:\n"
+        "  dragoman train --source a.en --target a.iso\n",
+    ),
     "an unknown key": (
         recipe(old="split: 20", new="splt: 20"),
         "r.yaml:6: data.splt: unknown key; did you mean split?",

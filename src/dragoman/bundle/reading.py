@@ -32,6 +32,9 @@ from dragoman.models.cost import parameters
 
 MEND: Final = "copy the whole bundle again from where it came"
 
+_OF_A_RUN: Final = ("log.jsonl", "prepared")
+"""What a training leaves in its folder before there is a model."""
+
 ConfigT = TypeVar("ConfigT", bound=Config)
 
 
@@ -103,6 +106,10 @@ def _home(folder: Path) -> Path:
         return folder
     if (folder / "bundle").is_dir():
         folder = folder / "bundle"
+    elif any((folder / name).exists() for name in _OF_A_RUN):
+        raise ValueError(f"{folder} is a run that did not finish: there is no model in it yet; train it again")
+    elif (folder / "recipe.yaml").is_file():
+        raise ValueError(f"{folder} holds a recipe, but no model yet: train it with dragoman train")
     if not (folder / MANIFEST).is_file():
         wrong = "the file is missing, so this is not a whole bundle"
         raise DamageError(folder / MANIFEST, wrong, "give the folder that dragoman train has made")

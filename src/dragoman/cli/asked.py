@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from dragoman.experiment.autopilot import Plan
     from dragoman.experiment.machine import Machine
 
-RecipeFile = Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="A recipe (YAML).")]
+RecipeFiles = Annotated[list[Path] | None, typer.Argument(metavar="RECIPE", help="A recipe (YAML).")]
+"""One, or none. More are taken too, to say what is meant instead."""
+
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe.")]
 Sources = Annotated[
     list[str] | None, typer.Option(metavar="FILE", help="Without a recipe: source text, or both sides in one file.")
@@ -20,6 +22,8 @@ Targets = Annotated[list[str] | None, typer.Option(metavar="FILE", help="Target 
 Processes = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Processes to train in; else one for each core, if possible.")
 ]
+
+_YAML: Final = (".yaml", ".yml")
 
 USAGE: Final = """give a recipe, or two text files:
   dragoman {command} recipe.yaml --out run/
@@ -37,6 +41,17 @@ class Asked(NamedTuple):
     time: str | None
     name: str
     """Of the run: the last part of its folder."""
+
+
+def the_recipe(command: str, paths: list[Path]) -> Path | None:
+    """The one that was given, if any was."""
+    if len(paths) < 2:
+        return next(iter(paths), None)
+    names = " and ".join(path.name for path in paths)
+    if any(path.suffix in _YAML for path in paths):
+        raise ValueError(f"one recipe at a time, not {names}; text is given with --source and --target")
+    mend = f"dragoman {command} --source {paths[0]} --target {paths[1]}"
+    raise ValueError(f"are {names} text to train on? That is given with --source and --target:\n  {mend}")
 
 
 def planned(asked: Asked, progress: "Progress", machine: "Machine | None" = None) -> "Plan":
@@ -65,7 +80,7 @@ def planned(asked: Asked, progress: "Progress", machine: "Machine | None" = None
     try:
         return Plan(load_recipe(asked.recipe, [*asked.changes, *time]), (), ())
     except ValueError as error:
-        if asked.recipe.suffix in (".yaml", ".yml"):
+        if asked.recipe.suffix in _YAML:
             raise
         mend = f"is {asked.recipe.name} text to train on? That is given with --source and --target"
         raise ValueError(f"{error}\n{mend}") from error
@@ -73,15 +88,18 @@ def planned(asked: Asked, progress: "Progress", machine: "Machine | None" = None
 
 def _chosen(asked: Asked, progress: "Progress", machine: "Machine | None") -> "Plan":
     from dragoman.cli.corpora import corpora_of
-    from dragoman.experiment.autopilot import autopilot, changed
+    from dragoman.experiment.autopilot import autopilot, check_changes
     from dragoman.experiment.machine import this_machine
     from dragoman.experiment.preflight import of_corpus, refuse
     from dragoman.experiment.reasons import Choice
+    from dragoman.experiment.recipe import changed
     from dragoman.experiment.speed import measured
     from dragoman.training.config import seconds
 
     corpora = corpora_of("train", asked.source, asked.target)
     refuse(of_corpus(corpus) for corpus in corpora)
+    if asked.changes:
+        check_changes(corpora, asked.name, asked.changes)
     if machine is None:
         progress("try how fast this machine is", 0, None)
         machine = measured(this_machine())
@@ -99,7 +117,7 @@ def _refuse_what_is_no_recipe(path: Path) -> None:
         raise ValueError(f"{path} is a folder: {mend}")
     if not path.exists():
         names = [other.name for other in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-        near = get_close_matches(path.name, names, n=1)
+        near = get_close_matches(path.name, names, n=1, cutoff=0.75)
         mend = (
             f"did you mean {path.parent / near[0]}?" if near else "dragoman example dates d/ writes one to begin with"
         )

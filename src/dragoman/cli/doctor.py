@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dragoman.cli.asked import Changes, Processes, RecipeFile, Sources, Targets
+from dragoman.cli.asked import Changes, Processes, RecipeFiles, Sources, Targets
 
 if TYPE_CHECKING:
     from dragoman.cli.asked import Asked
@@ -16,11 +16,13 @@ _STYLES: Final = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
 def doctor(
-    recipe: RecipeFile = None,
+    recipe: RecipeFiles = None,
     set_: Changes = None,
     source: Sources = None,
     target: Targets = None,
-    time: Annotated[str | None, typer.Option(metavar="TIME", help="How long training may take: 45m, 2h.")] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long training may take, such as 45m, 2h or 1h30m.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run would go.")] = None,
     processes: Processes = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Whether TensorBoard will be asked for.")] = False,
@@ -33,11 +35,11 @@ def doctor(
     from rich.console import Console
     from rich.text import Text
 
-    from dragoman.cli.asked import Asked
+    from dragoman.cli.asked import Asked, the_recipe
     from dragoman.cli.progress import shown
 
     name = out.absolute().name if out else "run"
-    asked = Asked("doctor", recipe, set_ or [], source or [], target or [], time, name)
+    asked = Asked("doctor", the_recipe("doctor", recipe or []), set_ or [], source or [], target or [], time, name)
     with shown() as progress:
         findings = _findings(asked, out, processes, tensorboard, progress)
     console = Console(highlight=False)

@@ -1,5 +1,6 @@
 """`dragoman example`: something to train on when one has nothing yet."""
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +29,11 @@ def example(
 
     assert name is Name.DATES
     recipe = write_dates(folder)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     for part, num in PARTS.items():
         console.print(f"{num:6,} pairs in {folder / part}.en and .iso", soft_wrap=True)
     sides = [(folder / f"test.{language}").read_text(encoding="utf-8").splitlines()[:3] for language in ("en", "iso")]
     for source, target in zip(*sides, strict=True):
         console.print(f"       {source} -> {target}", soft_wrap=True)
-    console.print(f"learn them in about 90 seconds: dragoman train {recipe} --out {folder.name}-run", soft_wrap=True)
+    command = shlex.join(["dragoman", "train", str(recipe), "--out", f"{folder.name}-run"])
+    console.print(f"learn them in about 90 seconds: {command}", soft_wrap=True)

@@ -1,5 +1,6 @@
 """`dragoman prepare`: from text files to a folder of encoded, shuffled, hashed shards."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -64,4 +65,4 @@ def prepare(
     shards = sum(len(corpus.shards) for corpus in prepared.manifest.corpora)
     pairs = prepared.manifest.counts["stayed"]
     console.print(f"{pairs:,} pairs, {shards} shard{'s' * (shards != 1)}; subwords: {vocab.source.size:,} {kind}")
-    console.print(f"look at what the model will see: dragoman peek {out} 0", soft_wrap=True)
+    console.print(f"look at what the model will see: dragoman peek {shlex.quote(str(out))} 0", soft_wrap=True)

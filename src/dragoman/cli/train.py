@@ -1,25 +1,30 @@
 """`dragoman train`: from a recipe, or from two text files and nothing else, to a model."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.asked import Changes, Processes, RecipeFile, Sources, Targets
+from dragoman.cli.asked import Changes, Processes, RecipeFiles, Sources, Targets
 
 if TYPE_CHECKING:
     from dragoman.experiment.autopilot import Plan
+    from dragoman.experiment.recipe import Recipe
 
 
 def train(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the run and its model go.")],
-    recipe: RecipeFile = None,
+    recipe: RecipeFiles = None,
     set_: Changes = None,
     source: Sources = None,
     target: Targets = None,
     time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long it may take: 45m, 2h; without a recipe, else 60m.")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="How long it may take, such as 45m, 2h or 1h30m (s, m, h, d). Without a recipe: 60m."
+        ),
     ] = None,
     processes: Processes = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write for TensorBoard too.")] = False,
@@ -38,23 +43,33 @@ def train(
     """
     from rich.console import Console
 
-    from dragoman.cli.asked import Asked, planned
+    from dragoman.cli.asked import Asked, planned, the_recipe
     from dragoman.cli.progress import shown
+    from dragoman.experiment.lock import refuse_running
     from dragoman.experiment.preflight import of_folder, refuse
 
     refuse([of_folder(out)])
-    asked = Asked("train", recipe, set_ or [], source or [], target or [], time, out.absolute().name)
+    refuse_running(out)
+    given = the_recipe("train", recipe or [])
+    asked = Asked("train", given, set_ or [], source or [], target or [], time, out.absolute().name)
     with shown() as progress:
         plan = planned(asked, progress)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     explain(plan, console)
     if recipe_only:
         _keep(plan, out)
-        console.print(f"edit {out / 'recipe.yaml'}, and then: dragoman train {out / 'recipe.yaml'} --out {out}")
+        command = shlex.join(["dragoman", "train", str(out / "recipe.yaml"), "--out", str(out)])
+        console.print(f"edit {out / 'recipe.yaml'}, and then: {command}", soft_wrap=True)
         return
-    _carry_out(plan, out, processes, tensorboard)
+    try:
+        _carry_out(plan, out, processes, tensorboard)
+    except KeyboardInterrupt:
+        errors = Console(stderr=True, highlight=False, markup=False)
+        errors.show_cursor()  # a process that was showing how far it is may have left it hidden
+        errors.print(_stopped(out), soft_wrap=True)
+        raise typer.Exit(130) from None
     console.print(f"the model is in {out / 'bundle'}, its curves in {out / 'curves.png'}", soft_wrap=True)
-    console.print(f"try it: dragoman translate {out} 'A text.'", soft_wrap=True)
+    console.print(f"try it: {shlex.join(['dragoman', 'translate', str(out), 'A text.'])}", soft_wrap=True)
 
 
 def explain(plan: "Plan", console: object) -> None:
@@ -74,10 +89,28 @@ def explain(plan: "Plan", console: object) -> None:
 
 
 def _keep(plan: "Plan", folder: Path) -> None:
+    from dragoman.experiment.lock import refuse_running
     from dragoman.experiment.recipe import dump_recipe
 
+    refuse_running(folder)  # again: choosing takes a while
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(dump_recipe(plan.recipe), encoding="utf-8")
+
+
+def _tell_left_out(recipe: "Recipe", folder: Path) -> None:
+    """How many pairs held-out files took from the training; pairs that we split off ourselves are no surprise."""
+    from rich.console import Console
+
+    from dragoman.data.prepare import load_reports
+    from dragoman.data.problem import Problem
+    from dragoman.experiment.run import PREPARED
+
+    if recipe.data.dev is None and not recipe.data.test:
+        return
+    reports = load_reports(folder / PREPARED).values()
+    if left_out := sum(report.counts.get(Problem.LEAK, {}).get("drop", 0) for report in reports):
+        told = f"{left_out:,} training pair{'s' * (left_out > 1)} left out: also held out for validation or test"
+        Console(highlight=False).print(told, soft_wrap=True)
 
 
 def _carry_out(plan: "Plan", out: Path, processes: int | None, tensorboard: bool) -> None:
@@ -85,6 +118,7 @@ def _carry_out(plan: "Plan", out: Path, processes: int | None, tensorboard: bool
     from dragoman.cli.display import display
     from dragoman.cli.progress import shown
     from dragoman.experiment.launch import launch, num_processes
+    from dragoman.experiment.lock import alone_in
     from dragoman.experiment.machine import this_machine
     from dragoman.experiment.preflight import Order, preflight, refuse
     from dragoman.experiment.run import begin, carry_out, typed
@@ -92,11 +126,26 @@ def _carry_out(plan: "Plan", out: Path, processes: int | None, tensorboard: bool
 
     count = num_processes(processes, plan.recipe.training.batches_per_update)
     refuse(preflight(Order(plan.recipe, out, count, tensorboard), this_machine()))
-    with shown() as progress:
-        begin(plan.recipe, out, progress=progress)
     command = typed(sys.argv[1:])
-    if count == 1:
-        with display() as tell:
-            carry_out(out, Group(), tell, command, tensorboard)
-    else:
-        launch(out, count, command, tensorboard)
+    with alone_in(out):
+        with shown() as progress:
+            begin(plan.recipe, out, progress=progress)
+        _tell_left_out(plan.recipe, out)
+        if count == 1:
+            with display() as tell:
+                carry_out(out, Group(), tell, command, tensorboard)
+        else:
+            launch(out, count, command, tensorboard)
+
+
+def _stopped(out: Path) -> str:
+    """How far a training came that was interrupted, and what is left of it."""
+    from dragoman.experiment.log import LOG, read_log
+
+    if (out / "bundle").exists():
+        return f"stopped while the model was scored; it is in {out / 'bundle'}"
+    if not (out / "prepared" / "manifest.json").exists():
+        return "stopped before the text was prepared; the same command goes on with that"
+    last = max((event.get("update", 0) for event in read_log(out)), default=0) if (out / LOG).exists() else 0
+    where = f"at update {last:,}" if last else "before the first report"
+    return f"stopped {where}; no model was kept; the same command begins anew (the prepared text is used again)"

@@ -2,12 +2,14 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 
 def main() -> None:
     """Join the others and train. What a user can mend is left for the launcher to say, once."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once and without a word: the launcher says it, once
     from dragoman.cli.display import display
     from dragoman.experiment.launch import ORDERS
     from dragoman.experiment.run import carry_out

@@ -50,6 +50,8 @@ class Manifest(Config):
         if not path.is_file():
             if not folder.is_dir():
                 raise ValueError(f"{folder}: there is no such folder; dragoman prepare makes one")
+            if (folder / "prepared").is_dir():
+                raise ValueError(f"{folder}: this is the folder of a run; did you mean {folder / 'prepared'}?")
             raise DamageError(path, "the file is missing, so this is not a finished prepared folder")
         body = hashed.read(path)
         if body.get("format_version") != 1:

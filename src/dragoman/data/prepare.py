@@ -98,7 +98,7 @@ def prepare(
         raise ValueError(f"{folder} is a file: give --out a folder")
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        settings = _settings(config)
+        settings = settings_of(config)
         finished = _finished(folder, settings)
         if finished is not None:
             return finished
@@ -239,7 +239,7 @@ def load_reports(folder: Path) -> dict[str, Report]:
     return {name: Report.model_validate(body) for name, body in json.loads((folder / REPORT).read_bytes()).items()}
 
 
-def _settings(config: PrepareConfig) -> Settings:
+def settings_of(config: PrepareConfig) -> Settings:
     """The configuration, and what the files looked like: another size or date is another file."""
     files: dict[str, list[int]] = {}
     for corpus in (*config.corpora, *config.held_out):

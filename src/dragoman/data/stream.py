@@ -10,7 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 import fsspec
 import pyarrow as pa
 
-from dragoman.data.sniff import refuse
+from dragoman.data.sniff import is_utf8, refuse
 
 STANDARD_INPUT: Final = "-"
 BLOCK: Final = 1 << 20
@@ -93,15 +93,27 @@ def _explained(address: str) -> Iterator[None]:
     except PermissionError:
         raise ValueError(f"{address}: no permission to read it; change its mode or its owner") from None
     except OSError as error:
-        mend = (
-            "it is damaged or cut short, so fetch or pack it again" if Path(address).suffix in PACKED else "try again"
-        )
+        suffix = Path(address).suffix
+        if suffix in PACKED and _is_plain(address):
+            raise ValueError(f"{address}: this is plain text, not packed: take {suffix} off its name") from error
+        mend = "it is damaged or cut short, so fetch or pack it again" if suffix in PACKED else "try again"
         raise ValueError(f"{address}: it cannot be read to its end ({error}); {mend}") from error
+
+
+def _is_plain(address: str) -> bool:
+    """Whether it begins like text: what is packed begins with bytes that no UTF-8 has there."""
+    try:
+        with _raw(address) as stream:
+            start = stream.read(BLOCK)
+    except OSError:
+        return False
+    whole_lines = start.rpartition(b"\n")[0] or start  # the last may be cut within a letter
+    return bool(start) and b"\0" not in start and is_utf8(whole_lines)
 
 
 def _nearest(address: str) -> str:
     path = Path(address)
     if "://" in address or not path.parent.is_dir():
         return ""
-    near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
     return f"; did you mean {path.parent / near[0]}?" if near else ""

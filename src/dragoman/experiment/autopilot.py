@@ -10,16 +10,12 @@ from dragoman.data.order import BatchConfig
 from dragoman.data.prepare import Progress
 from dragoman.data.stream import STANDARD_INPUT, without_packing
 from dragoman.data.vocab_training import VocabConfig
-from dragoman.experiment.census import take_census
+from dragoman.experiment.census import Census, take_census
 from dragoman.experiment.estimate import tokens_per_update
-from dragoman.experiment.expansion import expand
 from dragoman.experiment.given import SECONDS_A_PAIR, SIZES, Given
 from dragoman.experiment.machine import Machine
-from dragoman.experiment.mistakes import validated
-from dragoman.experiment.override import overridden
 from dragoman.experiment.reasons import HOPELESS, Choice, choices, warnings
-from dragoman.experiment.recipe import DataSection, Recipe, ValidationSection, dump_recipe
-from dragoman.experiment.yaml_lines import Document, parse_yaml
+from dragoman.experiment.recipe import DataSection, Recipe, ValidationSection, check_overrides
 from dragoman.training.config import OptimizerConfig, ScheduleConfig, StopConfig, TrainingConfig, spelled
 
 FEWEST: Final = 20
@@ -41,7 +37,8 @@ _SELDOM: Final = 20.0
 
 _VALIDATION_SHARE: Final = 0.04
 
-_NOT_OF_A_PRESET: Final = {"dropout", "attention_bias", "norm"}
+_ANY_PAIRS: Final = 10_000
+"""Where they are not counted yet, and their number decides nothing."""
 
 _NO_CODES: Final = {"txt", "src", "tgt", "trg", "ref", "hyp", "tok", "raw", "bpe", "csv", "tsv", "out", "lst", "xml"}
 
@@ -71,16 +68,10 @@ def autopilot(
     return Plan(recipe, choices(given, recipe), tuple(warnings(given)))
 
 
-def changed(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
-    """The recipe with keys set as in `training.stop.updates=500`."""
-    document = parse_yaml(dump_recipe(recipe), "the chosen recipe", numbered=False)
-    if any(override.startswith("model.preset=") for override in overrides):
-        # Written out, every size that was chosen would be a change of the preset.
-        kept = {key: value for key, value in document.values["model"].items() if key in _NOT_OF_A_PRESET}
-        document = Document({**document.values, "model": kept}, document.places)
-    for override in overrides:
-        document = overridden(document, override)
-    return validated(Recipe, expand(document, Path()))
+def check_changes(corpora: Sequence[CorpusConfig], name: str, overrides: Sequence[str]) -> None:
+    """Raise if keys cannot be set, whatever will be chosen: no text has to be read to know that."""
+    unread = Given(Census(_ANY_PAIRS, 0, 30.0, 100, frozenset(), frozenset(), False), 3600.0, Machine(1, None, False))
+    check_overrides(_recipe(unread, corpora, name), overrides)
 
 
 def languages(corpora: Sequence[CorpusConfig]) -> tuple[str | None, str | None]:

@@ -127,6 +127,12 @@ def _of_schedule(schedule: ScheduleConfig, stop: StopConfig) -> Iterator[Mistake
     if falling and "warmup" in schedule.factors and schedule.warmup >= stop.updates:
         message = f"{schedule.warmup} leaves no update for {falling[0]}: training.stop.updates is {stop.updates}"
         yield Mistake((*key, "warmup"), message)
+    elif {"paper", "warmup"} & set(schedule.factors) and schedule.warmup > stop.updates:
+        message = (
+            f"{schedule.warmup} updates of warm-up are more than there are, training.stop.updates being "
+            f"{stop.updates}: training would end while the rate still rises; make one of the two fit the other"
+        )
+        yield Mistake((*key, "warmup"), message)
     if schedule.floor > 0.0 and not falling:
         yield Mistake((*key, "floor"), "only cosine and linear have a floor: add one to factors, or leave floor out")
 

@@ -190,7 +190,8 @@ def of_time(recipe: Recipe, census: Census, machine: Machine) -> Finding:
     per_update = tokens_per_update(recipe)
     possible = speed * (training.stop.time or float("inf")) / per_update
     updates = min(float(training.stop.updates), possible)
-    epochs = updates * per_update / (census.tokens * census.pairs)
+    aside = 0 if recipe.data.dev else recipe.data.split  # for validation: nothing is learned from them
+    epochs = updates * per_update / (census.tokens * max(1, census.pairs - aside))
     message = f"about {updates:,.0f} updates, {epochs:.1f} times through the data"
     if training.stop.time is None:
         message += f", in {updates * per_update / speed / 3600:,.1f} hours or so"

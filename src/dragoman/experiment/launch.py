@@ -3,11 +3,13 @@
 import json
 import logging
 import os
+import signal
 import sys
 import uuid
 from pathlib import Path
 from typing import Final
 
+from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -45,6 +47,10 @@ def launch(folder: Path, processes: int, command: str, tensorboard: bool) -> Non
     )
     try:
         elastic_launch(config, sys.executable)("-m", WORKER, str(folder))
+    except SignalException as error:
+        if error.sigval is signal.SIGINT:
+            raise KeyboardInterrupt from error
+        raise
     except ChildFailedError as error:
         if complaint.exists():
             raise ValueError(complaint.read_text(encoding="utf-8")) from error

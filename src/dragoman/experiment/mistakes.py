@@ -33,12 +33,32 @@ class MistakesError(ValueError):
 def validated(kind: type[Kind], document: Document) -> Kind:
     """The values as a config of this kind. All mistakes are said at once, in the order of the file."""
     try:
-        # As JSON, where nothing is stretched to fit: neither "128" nor 128.0 is a number of heads.
-        return kind.model_validate_json(json.dumps(document.values), strict=True)
+        return _read(kind, document.values)
     except ValidationError as error:
-        outline = Outline(published(kind))
-        found = _found(error, outline, document.values)
+        found = _found(error.errors(), Outline(published(kind)), document.values)
     raise refusal(document, found)
+
+
+def check_keys(kind: type[Kind], document: Document) -> None:
+    """Raise what is wrong with single keys: unknown ones, and values that never fit. What does not go together is
+    not looked at, as some of the values are only examples.
+    """
+    try:
+        _read(kind, document.values)
+    except ValidationError as error:
+        alone = [problem for problem in error.errors() if not _is_of_section(problem, document.values)]
+        if found := _found(alone, Outline(published(kind)), document.values):
+            raise refusal(document, found) from error
+
+
+def _read(kind: type[Kind], values: Any) -> Kind:
+    # As JSON, where nothing is stretched to fit: neither "128" nor 128.0 is a number of heads.
+    return kind.model_validate_json(json.dumps(values), strict=True)
+
+
+def _is_of_section(problem: Any, values: Any) -> bool:
+    """Whether it is about how the keys of a section go together."""
+    return problem["type"] == "value_error" and isinstance(_value(_key(problem, values), values), dict)
 
 
 def refusal(document: Document, found: Sequence[Mistake]) -> ValueError:
@@ -75,16 +95,16 @@ def _line(place: str, key: Key, message: str) -> str:
     return f"{place}: {dotted(key)}: {message}"
 
 
-def _found(error: ValidationError, outline: Outline, values: Any) -> list[Mistake]:
+def _found(problems: Sequence[Any], outline: Outline, values: Any) -> list[Mistake]:
     mistakes: dict[Key, str] = {}
     forgiven: set[Key] = set()
-    for problem in error.errors():
+    for problem in problems:
         for key, message in _of_problem(problem, outline, values):
             mistakes.setdefault(key, message)
         if problem["type"] == "extra_forbidden":  # a key is not missing where it is misspelled
             *section, name = _key(problem, values)
             forgiven.update((*section, near) for near in nearest(str(name), outline.names(tuple(section), values)))
-    missing = {_key(problem, values) for problem in error.errors() if problem["type"] == "missing"}
+    missing = {_key(problem, values) for problem in problems if problem["type"] == "missing"}
     return [Mistake(key, message) for key, message in mistakes.items() if key not in missing & forgiven]
 
 

@@ -1,11 +1,23 @@
 """`--set key=value`: one key of a recipe from the command line."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 from dragoman.experiment.yaml_lines import Document, Key, dotted, parse_yaml
 
 OPTION = "--set"
+
+
+def overridden_by_all(document: Document, texts: Sequence[str]) -> tuple[Document, list[str]]:
+    """The document with every key set that can be, and a line for each that cannot."""
+    refused = []
+    for text in texts:
+        try:
+            document = overridden(document, text)
+        except ValueError as error:
+            refused.append(str(error))
+    return document, refused
 
 
 def overridden(document: Document, text: str) -> Document:

@@ -1,7 +1,8 @@
 """A recipe: one run described, from its text files to the scores at its end. No torch here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -15,11 +16,15 @@ from dragoman.evaluation.reading import Reading
 from dragoman.experiment import conflicts
 from dragoman.experiment.commented import commented
 from dragoman.experiment.expansion import anchored, expand
-from dragoman.experiment.mistakes import validated
-from dragoman.experiment.override import overridden
-from dragoman.experiment.yaml_lines import read_yaml
+from dragoman.experiment.mistakes import check_keys, validated
+from dragoman.experiment.override import overridden_by_all
+from dragoman.experiment.yaml_lines import Document, parse_yaml, read_yaml
 from dragoman.models.config import ModelShape, TransformerShape
 from dragoman.training.config import TrainingConfig
+
+Made = TypeVar("Made")
+
+_NOT_OF_A_PRESET: Final = {"dropout", "attention_bias", "norm"}
 
 
 class DataSection(Config):
@@ -100,10 +105,45 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
 
     Everything that is wrong with it is said at once: one line each, with the place, the key and the mend.
     """
-    document = read_yaml(path)
-    for override in overrides:
-        document = overridden(document, override)
-    return validated(Recipe, expand(document, path.parent))
+    return recipe_of(read_yaml(path), overrides, path.parent)
+
+
+def recipe_of(document: Document, overrides: Sequence[str], folder: Path) -> Recipe:
+    """The recipe that a document becomes with these keys set. Paths in it are relative to `folder`."""
+    return _made(document, overrides, folder, validated)
+
+
+def check_overrides(recipe: Recipe, overrides: Sequence[str]) -> None:
+    """Raise what is wrong with keys to be set in a recipe like this one, whose own values are not decided yet."""
+    _made(_written_out(recipe, overrides), overrides, Path(), check_keys)
+
+
+def changed(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """The recipe with keys set as in `training.stop.updates=500`."""
+    return recipe_of(_written_out(recipe, overrides), overrides, Path())
+
+
+def _made(
+    document: Document, overrides: Sequence[str], folder: Path, make: Callable[[type[Recipe], Document], Made]
+) -> Made:
+    """What is made of the document; if that fails, all that is wrong with it and with the overrides is said at once."""
+    document, refused = overridden_by_all(document, overrides)
+    try:
+        made = make(Recipe, expand(document, folder))
+    except ValueError as error:
+        raise ValueError("\n".join([*refused, str(error)])) from error
+    if refused:
+        raise ValueError("\n".join(refused))
+    return made
+
+
+def _written_out(recipe: Recipe, overrides: Sequence[str]) -> Document:
+    document = parse_yaml(dump_recipe(recipe), "the chosen recipe", numbered=False)
+    if any(override.startswith("model.preset=") for override in overrides):
+        # Written out, every size that was chosen would be a change of the preset.
+        kept = {key: value for key, value in document.values["model"].items() if key in _NOT_OF_A_PRESET}
+        document = Document({**document.values, "model": kept}, document.places)
+    return document
 
 
 def dump_recipe(recipe: Recipe) -> str:

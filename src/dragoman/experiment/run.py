@@ -12,17 +12,17 @@ import torch
 from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
 from dragoman.bundle.info import Store
 from dragoman.data.batches import Reader, Sampling
-from dragoman.data.corpus import CorpusConfig, read_chunks
-from dragoman.data.manifest import Prepared
-from dragoman.data.prepare import PrepareConfig, Progress, prepare
+from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
+from dragoman.data.manifest import MANIFEST, Manifest, Prepared
+from dragoman.data.prepare import PrepareConfig, Progress, prepare, settings_of
 from dragoman.data.vocab import Vocab
 from dragoman.evaluation.metrics import compare
 from dragoman.experiment.curves import draw
-from dragoman.experiment.log import Log, read_log
+from dragoman.experiment.log import LOG, Log, read_log
 from dragoman.experiment.preflight import of_folder, refuse
 from dragoman.experiment.probe import Probe, chosen
 from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
-from dragoman.experiment.split import split_off
+from dragoman.experiment.split import Split, split_off
 from dragoman.experiment.validator import Pairs, Validator, translate_together
 from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, sized
@@ -44,8 +44,14 @@ Tell = Callable[[Event], None]
 def begin(recipe: Recipe, folder: Path, num_workers: int = 2, progress: Progress | None = None) -> Recipe:
     """Make the folder of a run and prepare its data; the recipe as it will be run, which is kept there too."""
     refuse([of_folder(folder)])
+    split = None if recipe.data.dev else split_off(recipe.data.train, recipe.data.split, recipe.seed, folder)
+    if split:
+        recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": split.corpus})})
+    _refuse_other(folder, _preparation(recipe), split)
     folder.mkdir(parents=True, exist_ok=True)
-    recipe = _with_dev(recipe, folder)
+    if split:
+        split.write()
+    (folder / LOG).unlink(missing_ok=True)  # of a run that did not finish
     prepare(_preparation(recipe), folder / PREPARED, num_workers, progress)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     return recipe
@@ -75,11 +81,16 @@ def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorb
         return bundled(card.model_copy(update={"scores": tuple(scores)}))
 
 
-def _with_dev(recipe: Recipe, folder: Path) -> Recipe:
-    if recipe.data.dev is not None:
-        return recipe
-    dev = split_off(recipe.data.train, recipe.data.split, recipe.seed, folder)
-    return recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": dev})})
+def _refuse_other(folder: Path, preparation: PrepareConfig, split: Split | None) -> None:
+    """Refuse what preparing would refuse, before anything is written."""
+    prepared = folder / PREPARED
+    check_corpora([*preparation.corpora, *preparation.held_out])
+    if not (prepared / MANIFEST).exists():
+        return
+    is_written = split is None or split.is_written
+    if not is_written or Manifest.load(prepared).settings != settings_of(preparation):
+        wrong = f"{prepared} was prepared from other files or with other settings"
+        raise ValueError(f"{wrong}: give another --out, or remove the whole folder {folder} first")
 
 
 def _preparation(recipe: Recipe) -> PrepareConfig:

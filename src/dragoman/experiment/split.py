@@ -1,15 +1,19 @@
 """Pairs put aside for validation where the user gave none: a keyed draw, the same in every run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from dragoman.data.corpus import Chunk, CorpusConfig, read_chunks
-from dragoman.data.durable import write_durably
+from dragoman.data.durable import Sink, write_durably
 from dragoman.data.permutation import key, subkeys
 from dragoman.data.stream import STANDARD_INPUT
+
+SOURCE: Final = "dev.source"
+TARGET: Final = "dev.target"
 
 _LINES: Final = 50_000
 _LONGEST: Final = 1000
@@ -19,10 +23,35 @@ Pair = tuple[int, bytes, bytes]
 """Its lot, its source and its target."""
 
 
-def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder: Path) -> CorpusConfig:
-    """Draw pairs from the corpora and write them to two files. Preparing keeps them out of the training pairs, as it
-    does with any held-out set.
-    """
+class Split(NamedTuple):
+    """Pairs that were drawn, and the two files that are to hold them."""
+
+    folder: Path
+    source: bytes
+    target: bytes
+
+    @property
+    def corpus(self) -> CorpusConfig:
+        """Preparing keeps them out of the training pairs, as it does with any held-out set."""
+        return CorpusConfig(name="dev", source=str(self.folder / SOURCE), target=str(self.folder / TARGET))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the files are there, and hold these pairs."""
+        return all(path.is_file() and path.read_bytes() == content for path, content in self._files())
+
+    def write(self) -> None:
+        """What is there already stays as it is: a file with a new date is another one to whoever prepared with it."""
+        if not self.is_written:
+            for path, content in self._files():
+                write_durably(path, partial(_pour, content))
+
+    def _files(self) -> tuple[tuple[Path, bytes], ...]:
+        return (self.folder / SOURCE, self.source), (self.folder / TARGET, self.target)
+
+
+def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder: Path) -> Split:
+    """Draw pairs from the corpora. Nothing is written yet."""
     drawn: dict[bytes, Pair] = {}
     num_lines = 0
     for corpus in corpora:
@@ -33,9 +62,8 @@ def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder
             drawn = dict(sorted(drawn.items(), key=lambda item: item[1][0])[:num_pairs])
             num_lines += len(chunk)
     _require_rest(corpora[0].source, len(drawn), num_pairs, num_lines)
-    _write(folder / "dev.source", (source for _, source, _ in drawn.values()))
-    _write(folder / "dev.target", (target for _, _, target in drawn.values()))
-    return CorpusConfig(name="dev", source=str(folder / "dev.source"), target=str(folder / "dev.target"))
+    sources, targets = zip(*((source + b"\n", target + b"\n") for _, source, target in drawn.values()), strict=True)
+    return Split(folder, b"".join(sources), b"".join(targets))
 
 
 def _draw(chunk: Chunk, num_pairs: int, word: int, drawn: dict[bytes, Pair]) -> None:
@@ -72,8 +100,5 @@ def _require_rest(where: str, num_drawn: int, num_pairs: int, num_lines: int) ->
         )
 
 
-def _write(path: Path, lines: Iterable[bytes]) -> None:
-    """What is there already stays as it is: a file with a new date is another one to whoever prepared with it."""
-    content = b"".join(line + b"\n" for line in lines)
-    if not path.exists() or path.read_bytes() != content:
-        write_durably(path, lambda sink: sink.write(content))
+def _pour(content: bytes, sink: Sink) -> None:
+    sink.write(content)

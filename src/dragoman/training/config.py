@@ -12,21 +12,26 @@ from dragoman.config import Config
 from dragoman.data.order import BatchConfig
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
+_PARTS = "".join(rf"(\d+(\.\d+)?\s*{unit})?" for unit in reversed(_UNITS))
+_DURATION = rf"^(?=\d){_PARTS}$"
+"""Each unit once, the largest first."""
+
+_NO_TIME = "is not a time: write a number and a unit, such as 90s, 45m, 1.5h, 1h30m or 3d"
 
 
 def seconds(text: str) -> float:
-    """`90s`, `45m`, `1.5h`, `3d` in seconds."""
-    found = _DURATION.fullmatch(text.strip())
-    if not found or not float(found[1]):
-        raise ValueError(f"{text!r} is not a time: write a number and a unit, such as 90s, 45m, 1.5h or 3d")
-    return float(found[1]) * _UNITS[found[2]]
+    """`90s`, `45m`, `1.5h`, `1h30m`, `3d` in seconds."""
+    parts = re.findall(r"([\d.]+)\s*([smhd])", text) if re.search(_DURATION, text.strip()) else []
+    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not total:
+        raise ValueError(f"{text!r} {_NO_TIME}")
+    return total
 
 
 def _parsed(value: Any) -> float:
     if isinstance(value, str):
         return seconds(value)
-    raise ValueError(f"{value!r} is not a time: write a number and a unit, such as 90s, 45m, 1.5h or 3d")
+    raise ValueError(f"{value!r} {_NO_TIME}")
 
 
 def spelled(duration: float) -> str:
@@ -41,7 +46,7 @@ Duration = Annotated[
     float,
     BeforeValidator(_parsed),
     PlainSerializer(spelled, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?\s*[smhd]$", "examples": ["45m", "1.5h"]}),
+    WithJsonSchema({"type": "string", "pattern": _DURATION, "examples": ["45m", "1.5h"]}),
 ]
 """A time, written with its unit."""
 

@@ -44,7 +44,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-@pytest.mark.parametrize("harm", ["cut", "flip", "plain"])
+@pytest.mark.parametrize("harm", ["cut", "flip"])
 def test_a_damaged_archive_is_named(tmp_path: Path, suffix: str, harm: str) -> None:
     packed = bytearray(
         gzip.compress(TEXT) if suffix == ".gz" else zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
@@ -54,9 +54,32 @@ def test_a_damaged_archive_is_named(tmp_path: Path, suffix: str, harm: str) -> N
     elif harm == "flip":
         packed[len(packed) // 2] ^= 16
     path = tmp_path / f"a.de{suffix}"
-    path.write_bytes(TEXT if harm == "plain" else packed)
+    path.write_bytes(packed)
     with pytest.raises(ValueError, match=rf"a\.de\{suffix}: it cannot be read to its end .*fetch or pack it again"):
         list(read_blocks(str(path)))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_plain_text_that_is_named_as_if_packed_says_so(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(TEXT)
+    said = rf"a\.de\{suffix}: this is plain text, not packed: take \{suffix} off its name$"
+    with pytest.raises(ValueError, match=said):
+        list(read_blocks(str(path)))
+
+
+@pytest.mark.parametrize("start", [b"\0" * 40, b"\x28\xb5 and no more\n"])
+def test_what_is_neither_packed_nor_text_is_not_called_text(tmp_path: Path, start: bytes) -> None:
+    path = tmp_path / "a.de.gz"
+    path.write_bytes(start)
+    with pytest.raises(ValueError, match="fetch or pack it again"):
+        list(read_blocks(str(path)))
+
+
+def test_a_name_that_only_ends_alike_is_not_suggested(tmp_path: Path) -> None:
+    (tmp_path / "ten.en").write_bytes(TEXT)
+    with pytest.raises(ValueError, match=r"nope\.en: there is no such file$"):
+        list(read_blocks(str(tmp_path / "nope.en")))
 
 
 def test_a_missing_file_is_named_and_its_likely_name_too(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.dates import dates
-from dragoman.experiment.autopilot import Plan, autopilot, changed, languages
+from dragoman.experiment.autopilot import Plan, autopilot, check_changes, languages
 from dragoman.experiment.census import Census
 from dragoman.experiment.estimate import tokens_per_update
 from dragoman.experiment.given import SIZES, Given
 from dragoman.experiment.machine import Machine
 from dragoman.experiment.reasons import duration
-from dragoman.experiment.recipe import Recipe, dump_recipe, load_recipe
+from dragoman.experiment.recipe import Recipe, changed, dump_recipe, load_recipe
 from dragoman.models.config import TransformerShape
 
 MACHINE = Machine(cores=2, memory=20_000_000_000, bfloat16=True)
@@ -192,6 +192,33 @@ def test_keys_can_be_set_on_what_was_chosen(plan: object) -> None:
     assert other.data.train[0].source == str(Path("a.en").absolute())
     with pytest.raises(ValueError, match=r"--set model\.droput=0\.25: unknown key; did you mean dropout\?"):
         changed(recipe, ["model.droput=0.25"])
+
+
+def test_keys_that_cannot_be_set_are_told_before_any_text_is_read() -> None:
+    corpora = [CorpusConfig(source="nowhere.en", target="nowhere.de")]
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        check_changes(corpora, "run", ["data.train.5.weight=2", "training.schedul.rate=1", "model.dropout=2", "seed"])
+    assert [line.partition(": ")[0] for line in str(refused.value).splitlines()] == [
+        "--set data.train.5.weight=2",
+        "--set seed",
+        "--set model.dropout=2",
+        "--set training.schedul.rate=1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.d_model=100",
+        "model.num_heads=3",
+        "training.schedule.warmup=3000000",
+        "model.preset=paper-big",
+        "training.stop.time=1h30m",
+        "training.loss.r_drop=5",
+    ],
+)
+def test_what_depends_on_what_will_be_chosen_is_not_refused_before(change: str) -> None:
+    check_changes([CorpusConfig(source="nowhere.en", target="nowhere.de")], "run", [change])
 
 
 def test_another_preset_is_taken_whole(plan: object) -> None:

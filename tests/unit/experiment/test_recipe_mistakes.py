@@ -88,7 +88,8 @@ def told(text: str, *overrides: str) -> list[str]:
         ("description: 2016", "r.yaml:5: description: expected text, found 2016; put it in quotes"),
         (
             "training: {stop: {time: 45}}",
-            "r.yaml:5: training.stop.time: 45 is not a time: write a number and a unit, such as 90s, 45m, 1.5h or 3d",
+            "r.yaml:5: training.stop.time: 45 is not a time: write a number and a unit, such as 90s, 45m, 1.5h, "
+            "1h30m or 3d",
         ),
         (
             "training: {validate_every: soon}",
@@ -145,7 +146,19 @@ def told(text: str, *overrides: str) -> list[str]:
             "floor out",
         ),
         (
-            "training: {snapshots: {every: 200}, stop: {updates: 100}}",
+            "training: {schedule: {warmup: 20000}, stop: {updates: 8000}}",
+            "r.yaml:5: training.schedule.warmup: 20000 updates of warm-up are more than there are, "
+            "training.stop.updates being 8000: training would end while the rate still rises; make one of the two fit "
+            "the other",
+        ),
+        (
+            "training: {schedule: {factors: [warmup, inverse_sqrt], rate: 1e-3, warmup: 801}, stop: {updates: 800}}",
+            "r.yaml:5: training.schedule.warmup: 801 updates of warm-up are more than there are, "
+            "training.stop.updates being 800: training would end while the rate still rises; make one of the two fit "
+            "the other",
+        ),
+        (
+            "training: {snapshots: {every: 20000}, stop: {updates: 10000}}",
             "r.yaml:5: training.snapshots.every: there would be none before training stops: make them more often, or "
             "leave them out with null",
         ),
@@ -304,6 +317,24 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
         "r.yaml:10: seed: expected a whole number of 0 or more, found -1",
         '--set validation.samples=few: expected a whole number of 0 or more, found "few"',
     ]
+
+
+def test_all_that_is_wrong_on_the_command_line_is_told_at_once() -> None:
+    wrong = ("data.train.5.weight=2", "training.schedul.rate=1", "seed")
+    assert told(GOOD, *wrong) == [
+        "--set data.train.5.weight=2: data.train has 1 entries, counted from 0: there is no 5",
+        "--set seed: write a key, = and a value, as in training.stop.updates=500",
+        "--set training.schedul.rate=1: training.schedul: unknown key; did you mean schedule?",
+    ]
+    assert told(GOOD, "data.train.5.weight=2", "seed=3") == told(GOOD, "data.train.5.weight=2")
+
+
+@pytest.mark.parametrize("factors", ["[warmup, inverse_sqrt]", "[inverse_sqrt]"])
+def test_a_warm_up_may_last_to_the_end_and_without_its_factor_longer(factors: str) -> None:
+    last = 30 if "warmup" in factors else 12
+    more = f"training: {{schedule: {{factors: {factors}, rate: 1e-3, warmup: 30}}, stop: {{updates: {last}}}}}\n"
+    Path("r.yaml").write_text(GOOD + more, encoding="utf-8")
+    assert load_recipe(Path("r.yaml")).training.stop.updates == last
 
 
 def test_all_conflicts_are_told_at_once() -> None:

@@ -148,6 +148,21 @@ def test_a_run_that_was_stopped_early_can_be_begun_again(tmp_path: Path) -> None
     assert (tmp_path / "run" / "prepared" / "manifest.json").stat().st_mtime_ns == manifest
 
 
+def test_a_refused_run_changes_nothing_in_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    begin(recipe({"train": [write(tmp_path, "train", dates(300, 1))], "split": 10}), folder, num_workers=1)
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = recipe({"train": [write(elsewhere, "train", dates(200, 2))], "split": 10})
+    with pytest.raises(
+        ValueError, match=r"run/prepared was prepared from other .* remove the whole folder .*/run first"
+    ):
+        begin(other, folder, num_workers=1)
+    after = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+    assert after == before
+
+
 def test_a_finished_run_is_not_trained_over(finished: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"holds a finished model .* give another --out"):
         begin(finished["recipe"], finished["folder"])

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.data.corpus import CorpusConfig
 from dragoman.experiment import split
-from dragoman.experiment.split import split_off
+from dragoman.experiment.split import Split, split_off
 
 Pairs = list[tuple[str, str]]
 
@@ -23,7 +23,9 @@ def numbered(num: int, first: int = 0) -> Pairs:
     return [(f"source {number}", f"target {number}") for number in range(first, first + num)]
 
 
-def drawn(dev: CorpusConfig) -> Pairs:
+def drawn(split: Split) -> Pairs:
+    split.write()
+    dev = split.corpus
     assert dev.target is not None
     return list(zip(*(Path(file).read_text("utf-8").splitlines() for file in (dev.source, dev.target)), strict=True))
 
@@ -86,12 +88,17 @@ def test_a_line_break_inside_a_sentence_does_not_put_the_sides_out_of_step(tmp_p
 
 def test_files_that_are_right_already_are_left_alone(tmp_path: Path) -> None:
     train = corpus(tmp_path, numbered(100))
-    dev = split_off([train], 10, 1, tmp_path)
-    os.utime(dev.source, (1, 1))
-    split_off([train], 10, 1, tmp_path)
-    assert Path(dev.source).stat().st_mtime == 1
-    split_off([train], 10, 2, tmp_path)
-    assert Path(dev.source).stat().st_mtime != 1
+    split = split_off([train], 10, 1, tmp_path)
+    assert not split.is_written
+    split.write()
+    source = Path(split.corpus.source)
+    os.utime(source, (1, 1))
+    again, other = (split_off([train], 10, seed, tmp_path) for seed in (1, 2))
+    assert (again.is_written, other.is_written) == (True, False)
+    again.write()
+    assert source.stat().st_mtime == 1
+    other.write()
+    assert source.stat().st_mtime != 1
 
 
 def test_more_than_half_is_not_put_aside(tmp_path: Path) -> None:
