@@ -11,7 +11,7 @@ from dragoman.data.alignment import AlignmentHead, Links, diagonal, swap
 from dragoman.data.moses import Gold
 from dragoman.data.symmetrise import Symmetrisation, symmetrise
 from dragoman.inspection.aer import AlignmentScore, alignment_score
-from dragoman.inspection.aligner import Aligner, require_short
+from dragoman.inspection.aligner import Aligner, require_short_lines
 from dragoman.inspection.aligner_search import Direction
 from dragoman.inspection.inspector import Inspector
 
@@ -39,7 +39,7 @@ class Work:
     def require_short(self) -> None:
         """Whether every line fits every model."""
         for of_one in self.directions:
-            require_short(of_one.inspector.model, of_one.inspector.vocab, of_one.sources, of_one.targets)
+            require_short_lines(of_one.inspector.model, of_one.inspector.vocab, of_one.sources, of_one.targets)
 
     def named(self, options: HeadOptions) -> Heads:
         """The head that was named for the model; the other direction goes by its own."""

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
 
 def alike(lengths: Sequence[tuple[int, ...]], tokens: int) -> Iterator[list[int]]:
     """Places, the longest first, so many that a batch has at most so many tokens, padding included; one at least.
@@ -19,3 +23,13 @@ def alike(lengths: Sequence[tuple[int, ...]], tokens: int) -> Iterator[list[int]
         longest = wide
     if batch:
         yield batch
+
+
+def require_short(side: str, lengths: Int[ndarray, " lines"], longest: int | None) -> None:
+    """Refuse lines that the model cannot take. A Transformer has as many positions for its source as for its target."""
+    if longest is not None and (lengths > longest).any():
+        line = int(np.argmax(lengths > longest))
+        raise ValueError(
+            f"line {line + 1:,} of the {side} has {lengths[line]:,} tokens, but this model takes at most "
+            f"{longest:,}: split the line, or leave the pair out"
+        )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dragoman.data.characters import mended
 from dragoman.data.ragged import Ragged
 from dragoman.data.vocab import PAD, Vocab
-from dragoman.decoding.batching import alike
+from dragoman.decoding.batching import alike, require_short
 from dragoman.decoding.scoring import score
 from dragoman.evaluation.output import Progress
 from dragoman.models.seq2seq import Seq2Seq
@@ -50,8 +50,8 @@ def likelihoods(
 ) -> list[Likelihood]:
     """One for each pair of lines, in their order. Both sides are mended as training text is, or they would look odd."""
     source, target = vocab.source.encode([*map(mended, sources)]), vocab.target.encode([*map(mended, targets)])
-    _require_short("source", source, model.max_target)
-    _require_short("target", target, model.max_target)
+    require_short("source", source.lengths, model.max_target)
+    require_short("target", target.lengths, model.max_target)
     totals = np.zeros(target.num_rows)
     done = 0
     lengths = list(zip(target.lengths.tolist(), source.lengths.tolist(), strict=True))
@@ -72,13 +72,3 @@ def _totals(model: Seq2Seq[Any, Any], source: Ragged, target: Ragged) -> NDArray
     padded = (torch.from_numpy(side.padded(PAD)).long() for side in (source, target))
     totals: NDArray[np.float64] = score(model, *padded).double().sum(dim=1).numpy()
     return totals
-
-
-def _require_short(side: str, rows: Ragged, longest: int | None) -> None:
-    """A Transformer has as many positions for its source as for its target."""
-    if longest is not None and (rows.lengths > longest).any():
-        line = int(np.argmax(rows.lengths > longest))
-        raise ValueError(
-            f"line {line + 1:,} of the {side} has {rows.lengths[line]:,} tokens, but this model takes at most "
-            f"{longest:,}: split the line, or leave the pair out"
-        )

@@ -23,7 +23,7 @@ from dragoman.data.alignment import AlignmentHead, LinkRule, Links, WordMap, lin
 from dragoman.data.characters import mended
 from dragoman.data.subwords import Subwords
 from dragoman.data.vocab import EOS, PAD, Vocab
-from dragoman.decoding.batching import alike
+from dragoman.decoding.batching import alike, require_short
 from dragoman.decoding.torch_engine import load_model
 from dragoman.decoding.translator import Part
 from dragoman.decoding.walk import require_eval
@@ -75,7 +75,7 @@ class Aligner:
 
     def links(self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None) -> list[Links]:
         """Those of each pair of lines, in their order. A pair with an empty side has none."""
-        require_short(self.model, self.vocab, sources, targets)
+        require_short_lines(self.model, self.vocab, sources, targets)
         whole = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if all(map(str.split, pair))]
         found: list[Links] = [frozenset()] * len(sources)
         for start in range(0, len(whole), WINDOW):
@@ -142,17 +142,10 @@ def best_guess(model: nn.Module) -> AlignmentHead:
     return AlignmentHead(layer=names[max(0, len(names) - 2)], head=None)
 
 
-def require_short(model: Seq2Seq[Any, Any], vocab: Vocab, sources: Sequence[str], targets: Sequence[str]) -> None:
+def require_short_lines(model: Seq2Seq[Any, Any], vocab: Vocab, sources: Sequence[str], targets: Sequence[str]) -> None:
     """Asked of all lines before the first is aligned."""
-    longest = model.max_target
     for side, subwords, lines in (("source", vocab.source, sources), ("target", vocab.target, targets)):
-        lengths = subwords.encode([mended(line) for line in lines]).lengths
-        if longest is not None and (lengths > longest).any():
-            line = int(np.argmax(lengths > longest))
-            raise ValueError(
-                f"line {line + 1:,} of the {side} has {lengths[line]:,} tokens, but this model takes at most "
-                f"{longest:,}: split the line, or leave the pair out"
-            )
+        require_short(side, subwords.encode([mended(line) for line in lines]).lengths, model.max_target)
 
 
 def sides_of(vocab: Vocab, source: str, target: str) -> Sides:

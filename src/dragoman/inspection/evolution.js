@@ -1,11 +1,7 @@
-"use strict";
-// The page's only script: it draws what the data block holds, asks for nothing and writes tokens as text, never as HTML.
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
+// The page's own script, behind drawing.js: it draws what the data block holds, asks for nothing and writes tokens as text, never as HTML.
 const choice = Object.fromEntries(["moment", "sentence", "kind", "head"].map((id) => [id, byId(id)]));
-const RAMP = [[247, 251, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
 const SHADES = ["#123b66", "#b3571e", "#2f7d4f", "#7a4fa3", "#555555", "#a8861a"], DASHES = ["", "7 3", "2 3", "7 3 2 3"];
-const MOST_LABELS = 60, LONGEST_LABEL = 16, WIDTH = 480, HEIGHT = 230, LEFT = 36, RIGHT = 12, TOP = 10, BOTTOM = 34;
+const WIDTH = 480, HEIGHT = 230, LEFT = 36, RIGHT = 12, TOP = 10, BOTTOM = 34;
 const LARGEST_UPDATE = Math.max(1, ...data.moments.map((one) => one.update));
 
 const at = () => Number(choice.moment.value);
@@ -159,47 +155,7 @@ function offerHeads() {
   choice.head.value = String(data.first[choice.kind.value]);
 }
 
-function offer(select, options) {
-  select.replaceChildren(...options.map(([value, label]) => new Option(label, value)));
-}
-
-function heading(label, scope) {
-  return Object.assign(document.createElement("th"), { scope, dir: "auto", textContent: label });
-}
-
-function text(label, attributes) {
-  const made = node("text", attributes), letters = Array.from(label);
-  made.textContent = letters.length > LONGEST_LABEL ? letters.slice(0, LONGEST_LABEL - 1).join("") + "…" : label;
-  if (made.textContent !== label) made.append(Object.assign(node("title", {}), { textContent: label }));
-  return made;
-}
-
-function node(name, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function size(svg, width, height) {
-  for (const [key, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) svg.setAttribute(key, value);
-}
-
-function colour(share) {
-  const place = Math.min(0.9999, share) * (RAMP.length - 1), low = Math.floor(place);
-  return `rgb(${RAMP[low].map((one, i) => Math.round(one + (place - low) * (RAMP[low + 1][i] - one)))})`;
-}
-
-function each(count, cell, act) {
-  const step = Math.max(1, Math.ceil(count / MOST_LABELS), Math.ceil(13 / cell));
-  for (let i = 0; i < count; i += step) act(i);
-}
-
-// A right-to-left token must turn nothing but itself.
-const apart = (label) => `\u2068${label}\u2069`;
 const digits = (value) => value === null ? "–" : value.toFixed(2);
-const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
-const widest = (labels) => Math.max(0, ...labels.map((label) => sum(Array.from(label).slice(0, LONGEST_LABEL)
-  .map((letter) => letter.codePointAt(0) > 0x2e7f ? 13 : 7.5))));
 
 choice.moment.max = String(data.moments.length - 1);
 choice.moment.value = String(data.kept ?? data.moments.length - 1);

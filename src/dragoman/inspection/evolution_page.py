@@ -1,9 +1,7 @@
 """A run's evolution as one HTML file that needs no network: a slider over the moments, and all that moves with it."""
 
 import base64
-import hashlib
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -14,8 +12,9 @@ from numpy import ndarray
 
 from dragoman.inspection.evolution import NUMBERS, ROLES, Course, Evolution
 from dragoman.inspection.evolution_table import headings, summary
+from dragoman.inspection.html_file import allowed, embedded, part, save_text
 from dragoman.inspection.labels import clean
-from dragoman.inspection.page import CAVEATS, embedded
+from dragoman.inspection.page import CAVEATS
 from dragoman.inspection.trace import Kind, Trace
 from dragoman.inspection.view import KINDS, ROWS, labels
 
@@ -25,14 +24,14 @@ MOST_BYTES: Final = 6_000_000
 
 def page(evolution: Evolution, kind: Kind | None = None, sentence: int = 0) -> str:
     """The whole file, for one kind of attention or for all; it opens with the map of one sentence."""
-    style, script = _part("page.css") + _part("evolution.css"), _part("evolution.js")
+    style, script = part("page.css", "evolution.css"), part("drawing.js", "evolution.js")
     data = _data(evolution, kind, sentence)
-    return Template(_part("evolution.html")).substitute(
+    return Template(part("evolution.html")).substitute(
         title=escape(f"How attention came to be: {clean(evolution.run.absolute().name)}"),
         style=style,
-        style_hash=_hash(style),
+        style_hash=allowed(style),
         script=script,
-        script_hash=_hash(script),
+        script_hash=allowed(script),
         about=escape(clean(evolution.about)),
         room=f"Maps of {len(data['sentences'])} of {len(evolution.sentences)} sentences are in this page.",
         units=escape(evolution.units),
@@ -44,9 +43,7 @@ def page(evolution: Evolution, kind: Kind | None = None, sentence: int = 0) -> s
 
 def save_page(evolution: Evolution, path: Path, kind: Kind | None = None, sentence: int = 0) -> None:
     """Write it, all at once."""
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.write_text(page(evolution, kind, sentence), encoding="utf-8")
-    beside.replace(path)
+    save_text(page(evolution, kind, sentence), path)
 
 
 def _data(evolution: Evolution, kind: Kind | None, sentence: int) -> dict[str, Any]:
@@ -142,11 +139,3 @@ def _table(evolution: Evolution, kind: Kind | None) -> str:
 
 def _digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def _part(name: str) -> str:
-    return files("dragoman.inspection").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.inspection.evolution import NUMBERS, Evolution
+from dragoman.inspection.html_file import save_text
 
 
 def record(evolution: Evolution) -> dict[str, Any]:
@@ -24,6 +25,4 @@ def record(evolution: Evolution) -> dict[str, Any]:
 
 def save_record(evolution: Evolution, path: Path) -> None:
     """Write it, all at once."""
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.write_text(json.dumps(record(evolution), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
+    save_text(json.dumps(record(evolution), ensure_ascii=False, indent=1) + "\n", path)

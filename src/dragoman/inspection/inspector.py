@@ -11,8 +11,7 @@ import torch
 
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.data.alignment import AlignmentHead
-from dragoman.data.characters import look
-from dragoman.data.problem import CleanConfig
+from dragoman.data.characters import mended
 from dragoman.data.vocab import EOS, Vocab
 from dragoman.decoding.hypothesis import Candidate, Result
 from dragoman.decoding.options import SearchOptions
@@ -74,25 +73,28 @@ class Inspector:
         read = self.read(source)
         if target is None:
             result = self.search(read, keep_history=history)
-            written = segmentation.of_ids(self.vocab.target, [*result.best.tokens, EOS])
-            return self.capture(read, written, result, alternatives=alternatives, vectors=vectors)
+            return self.capture(read, self.written(result), result, alternatives=alternatives, vectors=vectors)
         if history:
             raise ValueError("a target that is given was not searched for: leave history out, or the target")
         return self.capture(read, self.forced(target), alternatives=alternatives, vectors=vectors)
 
     def read(self, source: str) -> Tokens:
         """The tokens of a source."""
-        return self._fitting("source", segmentation.of_text(self.vocab.source, _mended(source)))
+        return self._fitting("source", segmentation.of_text(self.vocab.source, mended(source)))
 
     def forced(self, target: str) -> Tokens:
         """The tokens of a target that is given."""
-        return self._fitting("target", segmentation.of_text(self.vocab.target, _mended(target)))
+        return self._fitting("target", segmentation.of_text(self.vocab.target, mended(target)))
 
     def search(self, source: Tokens, *, keep_history: bool = False) -> Result:
         """What the model writes."""
         device = next(self.model.parameters(), torch.empty(0)).device
         ids = torch.tensor([source.ids], device=device)
         return beam_search(self.model, ids, self.options, keep_history=keep_history)[0]
+
+    def written(self, result: Result) -> Tokens:
+        """The tokens of the best target that was found."""
+        return segmentation.of_ids(self.vocab.target, [*result.best.tokens, EOS])
 
     def capture(
         self,
@@ -131,10 +133,6 @@ class Inspector:
         if longest is not None and len(tokens) > longest:
             raise ValueError(f"the {side} has {len(tokens)} tokens, but the model takes {longest}: shorten it")
         return tokens
-
-
-def _mended(text: str) -> str:
-    return look(text, CleanConfig())[0]
 
 
 def _tokens(history: tuple[tuple[Candidate, ...], ...]) -> set[int]:

@@ -18,8 +18,6 @@ from torch import Tensor, nn
 
 from dragoman.attention.tap import Edit, Sight, Tap, Weights, seams
 from dragoman.config import Config
-from dragoman.data.vocab import EOS
-from dragoman.inspection import segmentation
 from dragoman.inspection.capture import capture
 from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.intervention import Given, Intervention, Interventions, Looking, Off, Permuted, Uniform
@@ -54,7 +52,7 @@ def intervene(
     if target is None:
         with Tap(model, edit):
             result = inspector.search(read, keep_history=history)
-        written = segmentation.of_ids(inspector.vocab.target, [*result.best.tokens, EOS])
+        written = inspector.written(result)
     else:
         written = inspector.forced(target)
     with Tap(model, edit):

@@ -1,10 +1,6 @@
-"use strict";
-// The page's only script: it draws what the data block holds, asks for nothing and writes tokens as text, never as HTML.
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
+// The page's own script, behind drawing.js: it draws what the data block holds, asks for nothing and writes tokens as text, never as HTML.
 const choice = Object.fromEntries(["kind", "layer", "head", "measure", "rows", "hide"].map((id) => [id, byId(id)]));
-const RAMP = [[247, 251, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
-const MOST_LABELS = 60, LONGEST_LABEL = 16, FAINTEST = 0.08;
+const FAINTEST = 0.08;
 let seen, cursor = { row: 0, column: 0 }, cell = 20, margin = { left: 0, top: 0 };
 
 function values(map, measure) {
@@ -70,8 +66,8 @@ function drawMap() {
   seen.drawn.forEach((row, i) => row.forEach((value, j) => {
     if (value > largest / 512) svg.append(node("rect", { ...place(i, j), fill: colour(value / largest) }));
   }));
-  each(rows, (i) => svg.append(text(seen.rowLabels[i], { x: margin.left - 6, y: margin.top + (i + 0.5) * cell + 4, "text-anchor": "end" })));
-  each(columns, (j) => {
+  each(rows, cell, (i) => svg.append(text(seen.rowLabels[i], { x: margin.left - 6, y: margin.top + (i + 0.5) * cell + 4, "text-anchor": "end" })));
+  each(columns, cell, (j) => {
     const x = margin.left + (j + 0.5) * cell + 4, y = margin.top - 6;
     svg.append(text(seen.columnLabels[j], { x, y, transform: `rotate(-90 ${x} ${y})` }));
   });
@@ -89,8 +85,6 @@ function point(aloud) {
   if (aloud) byId("live").textContent = sentence;
 }
 
-// A right-to-left token must turn nothing but itself.
-const apart = (label) => `\u2068${label}\u2069`;
 const verb = () => seen.kind === "encoder" ? "source" : seen.rows;
 const place = (row, column) => ({ x: margin.left + column * cell, y: margin.top + row * cell, width: cell, height: cell });
 
@@ -143,52 +137,7 @@ function drawTable() {
   byId("table").replaceChildren(table);
 }
 
-function heading(label, scope) {
-  const made = document.createElement("th");
-  made.scope = scope;
-  made.dir = "auto";
-  made.textContent = label;
-  return made;
-}
-
-function text(label, attributes) {
-  const made = node("text", attributes), letters = Array.from(label);
-  made.textContent = letters.length > LONGEST_LABEL ? letters.slice(0, LONGEST_LABEL - 1).join("") + "…" : label;
-  if (made.textContent !== label) made.append(Object.assign(node("title", {}), { textContent: label }));
-  return made;
-}
-
-function node(name, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function size(svg, width, height) {
-  svg.setAttribute("width", width);
-  svg.setAttribute("height", height);
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-}
-
-function colour(share) {
-  const at = Math.min(0.9999, share) * (RAMP.length - 1), low = Math.floor(at);
-  return `rgb(${RAMP[low].map((one, i) => Math.round(one + (at - low) * (RAMP[low + 1][i] - one)))})`;
-}
-
-function each(count, act) {
-  const step = Math.max(1, Math.ceil(count / MOST_LABELS), Math.ceil(13 / cell));
-  for (let i = 0; i < count; i += step) act(i);
-}
-
-const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
 const clamp = (at, count) => Math.max(0, Math.min(at, count - 1));
-const widest = (labels) => Math.max(0, ...labels.map((label) => sum(Array.from(label).slice(0, LONGEST_LABEL)
-  .map((letter) => letter.codePointAt(0) > 0x2e7f ? 13 : 7.5))));
-
-function offer(select, options, keep) {
-  select.replaceChildren(...options.map(([value, label]) => new Option(label, value)));
-  if (options.some(([value]) => String(value) === keep)) select.value = keep;
-}
 
 function offerLayers() {
   const maps = data.maps.filter((one) => one.kind === choice.kind.value);

@@ -1,10 +1,7 @@
 """A trace as one HTML file that needs no network: every map to choose from, by mouse, keyboard and screen reader."""
 
 import base64
-import hashlib
-import json
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -12,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dragoman.data.alignment import Measure
+from dragoman.inspection.html_file import allowed, embedded, part, save_text
 from dragoman.inspection.labels import clean
 from dragoman.inspection.trace import Kind, Tokens, Trace, kind_of
 from dragoman.inspection.view import CAVEAT, KINDS, MEASURES, ROWS, View, labels, provenance, view, words
@@ -25,14 +23,14 @@ CAVEATS: Final = (
 
 def page(trace: Trace) -> str:
     """The whole file. What may run is fixed by the hash of our own script: no token can become one."""
-    style, script = (_part(name) for name in ("page.css", "page.js"))
+    style, script = part("page.css"), part("drawing.js", "page.js")
     shown = _first(trace)
-    return Template(_part("page.html")).substitute(
+    return Template(part("page.html")).substitute(
         title=escape(f"Where the model looked: {clean(trace.source.text)}"),
         style=style,
-        style_hash=_hash(style),
+        style_hash=allowed(style),
         script=script,
-        script_hash=_hash(script),
+        script_hash=allowed(script),
         source=escape(clean(trace.source.text)),
         target=escape(clean(trace.target.text)),
         provenance=escape(provenance(trace)),
@@ -46,9 +44,7 @@ def page(trace: Trace) -> str:
 
 def save_page(trace: Trace, path: Path) -> None:
     """Write it, all at once."""
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.write_text(page(trace), encoding="utf-8")
-    beside.replace(path)
+    save_text(page(trace), path)
 
 
 def table(shown: View) -> str:
@@ -62,12 +58,6 @@ def table(shown: View) -> str:
     )
     heading = f"<caption>{escape(shown.caption)}</caption><thead><tr><th></th>{head}</tr></thead>"
     return f"<table>{heading}<tbody>{''.join(lines)}</tbody></table>"
-
-
-def embedded(data: dict[str, Any]) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _first(trace: Trace) -> View:
@@ -112,11 +102,3 @@ def _packed(values: np.ndarray) -> dict[str, Any]:
     largest = float(values.max(initial=0))
     whole = np.round(values.astype(np.float64) * (65535 / largest if largest else 0)).astype("<u2")
     return {"largest": largest, "base64": base64.b64encode(whole.tobytes()).decode("ascii")}
-
-
-def _part(name: str) -> str:
-    return files("dragoman.inspection").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

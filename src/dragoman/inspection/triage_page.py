@@ -1,16 +1,14 @@
 """A triage as one HTML file: every flagged sentence, its spans marked, a link to its trace. No script, no network."""
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Final
 from urllib.parse import quote
 
 from dragoman.inspection.flag import MEANING, Flag, Name, Span
+from dragoman.inspection.html_file import allowed, part, save_text
 from dragoman.inspection.labels import clean
 from dragoman.inspection.triage import CAVEAT, Account, Triaged, summary
 
@@ -45,13 +43,13 @@ $articles
 
 def report(ranked: Sequence[Triaged], account: Account, pages: Mapping[int, str] | None = None) -> str:
     """Those with flags, in their order. `pages` has, by number, where the page of a trace is, seen from this file."""
-    style = files("dragoman.inspection").joinpath("triage_page.css").read_text(encoding="utf-8")
+    style = part("triage_page.css")
     return _PAGE.substitute(
         title="Translations to look at",
         summary=escape(summary(ranked).partition(":")[0]),
         caveat=escape(CAVEAT),
         style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii"),
+        style_hash=allowed(style),
         flags=_flags(ranked),
         account="".join(f"<li>{escape(clean(sentence))}</li>" for sentence in account.sentences()[1:]),
         articles="\n".join(_article(one, (pages or {}).get(one.number)) for one in ranked if one.flags),
@@ -62,9 +60,7 @@ def save_report(
     ranked: Sequence[Triaged], account: Account, path: Path, pages: Mapping[int, str] | None = None
 ) -> None:
     """Write it, all at once."""
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.write_text(report(ranked, account, pages), encoding="utf-8")
-    beside.replace(path)
+    save_text(report(ranked, account, pages), path)
 
 
 def marked(text: str, spans: Sequence[Span]) -> str:

@@ -7,8 +7,7 @@ from typing import Any, Final
 from jaxtyping import Float
 from numpy import ndarray
 
-from dragoman.data.vocab import BOS, EOS
-from dragoman.inspection import segmentation
+from dragoman.data.vocab import BOS
 from dragoman.inspection.explanation.asking import Asking
 from dragoman.inspection.explanation.board import DIGITS, Row, Step
 from dragoman.inspection.explanation.head import Head
@@ -107,7 +106,7 @@ def explain(
     read = inspector.read(source)
     written = None
     if where.kind != "encoder":
-        written = inspector.forced(target) if target is not None else _own(inspector, read)
+        written = inspector.forced(target) if target is not None else inspector.written(inspector.search(read))
     about = find_word(word, written or read, where.kind)
     watch = _watch(inspector, where)
     seen = look(inspector.model, read.ids, written.ids if written else None, where.name, about.row, watch)
@@ -155,10 +154,6 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "steps": [_step_as_json(step) for step in explanation.steps],
         "notes": [ROUNDING, PAPER, explanation.caveats],
     }
-
-
-def _own(inspector: Inspector, read: Tokens) -> Tokens:
-    return segmentation.of_ids(inspector.vocab.target, [*inspector.search(read).best.tokens, EOS])
 
 
 def _watch(inspector: Inspector, where: Place) -> list[str]:

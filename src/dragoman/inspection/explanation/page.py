@@ -1,16 +1,14 @@
 """An explanation as one HTML file that needs no network: for a projector, a phone or paper, by keyboard too."""
 
-import base64
-import hashlib
 import re
 from html import escape
-from importlib.resources import files
 from string import Template
 from typing import Final
 
 from dragoman.inspection.explanation.board import Mark, Row, Step, Table, plain
 from dragoman.inspection.explanation.explaining import PAPER, ROUNDING, Explanation
 from dragoman.inspection.explanation.place import bare
+from dragoman.inspection.html_file import allowed, part
 from dragoman.inspection.labels import clean
 
 FEW: Final = 14
@@ -53,14 +51,14 @@ $steps
 
 def page(explanation: Explanation) -> str:
     """The whole file. What may run is fixed by the hash of our own script: no word can become one."""
-    style, script = _part("page.css"), _part("page.js")
+    style, script = part("explanation/page.css"), part("explanation/page.js")
     steps = explanation.steps
     return _PAGE.substitute(
         title=escape(explanation.title),
         style=style,
-        style_hash=_hash(style),
+        style_hash=allowed(style),
         script=script,
-        script_hash=_hash(script),
+        script_hash=allowed(script),
         texts=_texts(explanation),
         look=_look(explanation),
         chosen="".join(f'<li dir="auto">{escape(line)}</li>' for line in explanation.chosen),
@@ -203,11 +201,3 @@ def _minus(numbers: str) -> str:
 
 def _class(mark: str) -> str:
     return f' class="{mark}"' if mark else ""
-
-
-def _part(name: str) -> str:
-    return files("dragoman.inspection.explanation").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
