@@ -26,6 +26,9 @@ LARGEST: Final = dict.fromkeys((CONFIG, CARD, MANIFEST, NEXT_MANIFEST), 1 << 20)
 )
 """Bytes of the files that are parsed whole: a larger one is not what it says it is."""
 
+EXPORTED: Final = "ctranslate2."
+"""How the names of files begin that hold an export's weights."""
+
 Store = Literal["float32", "float16"]
 """How weights are written: as they were trained, or in half the space."""
 
@@ -52,9 +55,41 @@ class BundleInfo(Config):
         return fields
 
 
+class Proof(Config):
+    """What was compared before an export was called one."""
+
+    texts: int = Field(ge=0, description="sentences that both engines translated")
+    identical: int = Field(ge=0, description="of which so many translations were the same, token by token")
+    largest_difference: float = Field(ge=0.0, description="of the log-probabilities of one token, over all of them")
+    held_out: bool = Field(description="whether they were sentences kept from training, or made up of the vocabulary")
+
+
+class Export(Config):
+    """The model in the words of another engine, and what that was compared with."""
+
+    engine: Literal["ctranslate2"] = Field("ctranslate2", description="whose words")
+    store: Literal["float32", "int16", "int8"] = Field(description="how its matrices are kept")
+    file: FileInfo = Field(description="its weights")
+    kept: bool = Field(
+        description="whether the file is in the bundle; else it is made from the bundle's weights when it is needed, "
+        "and must come out as described"
+    )
+    alignment_heads: tuple[AlignmentHead, ...] = Field((), description="the heads whose attention it shows")
+    proof: Proof = Field(description="how it was tried")
+
+
 class BundleManifest(Config):
     """Every file of the bundle, byte for byte: manifest.json."""
 
     format_version: Literal[1] = Field(1, description="which layout of the folder this is")
     kind: Literal["bundle"] = Field("bundle", description="told apart from the manifest of a prepared folder")
     files: tuple[FileInfo, ...] = Field(description="the files it answers for; no other is ever read")
+    exports: tuple[Export, ...] = Field((), description="the same model for other engines")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_there(self, whole: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Without exports it is, byte for byte, what it was before there were any."""
+        fields = whole(self)
+        if not self.exports:
+            fields.pop("exports", None)
+        return fields

@@ -23,6 +23,7 @@ from dragoman.bundle.info import (
     WEIGHTS,
     BundleInfo,
     BundleManifest,
+    Export,
 )
 from dragoman.config import Config
 from dragoman.data import hashed
@@ -47,6 +48,8 @@ class Bundle:
     card: Card
     sha256: str
     """Of the manifest, which holds the hash of every other file: the identity of the model."""
+    exports: tuple[Export, ...] = ()
+    """The same model for other engines."""
 
     @cached_property
     def vocab(self) -> Vocab:
@@ -75,7 +78,7 @@ def open_bundle(folder: Path, verify: bool = True) -> Bundle:
     _check_files(folder, manifest, verify)
     info, card = _parsed(folder / CONFIG, BundleInfo), _parsed(folder / CARD, Card)
     _check_weights(folder / WEIGHTS, info)
-    return Bundle(folder, info, card, digest(folder / name))
+    return Bundle(folder, info, card, digest(folder / name), manifest.exports)
 
 
 def current_manifest(folder: Path) -> str:
@@ -138,6 +141,9 @@ def _check_files(folder: Path, manifest: BundleManifest, hashes: bool) -> None:
     if missing or {name for name in names if name.startswith("vocab.")} not in VOCABULARIES:
         what = missing[0] if missing else "one vocabulary"
         raise DamageError(folder / MANIFEST, f"the manifest does not answer for {what}", MEND)
+    unanswered = [export.file for export in manifest.exports if export.kept and export.file not in manifest.files]
+    if unanswered:
+        raise DamageError(folder / MANIFEST, f"the manifest does not answer for {unanswered[0].file}", MEND)
     for info in manifest.files:
         _refuse_link(folder, info.file)
         if info.num_bytes > LARGEST.get(info.file, info.num_bytes):

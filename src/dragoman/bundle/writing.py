@@ -17,6 +17,7 @@ from dragoman.bundle.card import Card
 from dragoman.bundle.info import (
     CARD,
     CONFIG,
+    EXPORTED,
     MANIFEST,
     NEXT_MANIFEST,
     README,
@@ -24,6 +25,7 @@ from dragoman.bundle.info import (
     WEIGHTS,
     BundleInfo,
     BundleManifest,
+    Export,
     Store,
 )
 from dragoman.bundle.reading import Bundle, current_manifest, open_bundle, read_manifest
@@ -77,9 +79,32 @@ def store_alignment_heads(folder: Path, heads: tuple[AlignmentHead, ...]) -> Bun
     config = _json(bundle.info.model_copy(update={"alignment_heads": heads}))
     entry = FileInfo(file=CONFIG, sha256=hashlib.sha256(config).hexdigest(), num_bytes=len(config))
     files = tuple(entry if info.file == CONFIG else info for info in manifest.files)
-    _write(folder / NEXT_MANIFEST, _manifest(files))
+    _write(folder / NEXT_MANIFEST, _manifest(files, manifest.exports))
     _write(folder / CONFIG, config)
     _finish(folder)
+    return open_bundle(folder)
+
+
+def store_export(folder: Path, export: Export, content: bytes) -> Bundle:
+    """Adds an export to a bundle, in place of one of the same kind.
+
+    Its file has a name of its own, made from its hash, so the old manifest holds until the new one has its place.
+    """
+    bundle = open_bundle(folder)
+    folder = bundle.folder
+    _finish(folder)
+    manifest = read_manifest(folder, MANIFEST)
+    if export.kept:
+        written = _write(folder / export.file.file, content)
+        assert written == export.file, "what is described is what is written"
+    others = tuple(old for old in manifest.exports if (old.engine, old.store) != (export.engine, export.store))
+    exports = (*others, export)
+    files = tuple(info for info in manifest.files if not info.file.startswith(EXPORTED))
+    files += tuple(kept.file for kept in exports if kept.kept)
+    _write(folder / MANIFEST, _manifest(files, exports))
+    for path in folder.glob(f"{EXPORTED}*"):
+        if path.name not in {info.file for info in files}:
+            path.unlink()
     return open_bundle(folder)
 
 
@@ -124,8 +149,8 @@ def _fill(folder: Path, info: BundleInfo, weights: dict[str, NDArray[Any]], voca
     _write(folder / MANIFEST, _manifest(tuple(files)))
 
 
-def _manifest(files: tuple[FileInfo, ...]) -> bytes:
-    return hashed.render(BundleManifest(files=files).model_dump(mode="json"))
+def _manifest(files: tuple[FileInfo, ...], exports: tuple[Export, ...] = ()) -> bytes:
+    return hashed.render(BundleManifest(files=files, exports=exports).model_dump(mode="json"))
 
 
 def _write(path: Path, content: bytes) -> FileInfo:
@@ -140,7 +165,7 @@ def _put(beside: Path, folder: Path) -> None:
     """Gives the new bundle its name; what was there goes where the new one was written."""
     if folder.is_dir():
         for path in folder.iterdir():
-            if path.name not in _OURS:
+            if path.name not in _OURS and not path.name.startswith(EXPORTED):
                 copy = shutil.copytree if path.is_dir() else shutil.copy2
                 copy(path, beside / path.name)
         if not _exchange(beside, folder):

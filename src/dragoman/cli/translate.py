@@ -77,7 +77,7 @@ def _aligned(
     from dragoman.decoding.translator import windows
     from dragoman.inspection.aligner import Aligner
 
-    aligner = Aligner(translator.engine.model, translator.vocab, bundle.info.alignment_heads)
+    aligner = Aligner.of(bundle)
     tell_of_guess(aligner, str(bundle.folder))
     for some, within in windows(lines, window, progress):
         translations = translator.parts(some, within)

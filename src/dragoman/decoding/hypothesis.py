@@ -10,16 +10,19 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Its tokens, without BOS and EOS."""
     log_probabilities: tuple[float, ...]
-    """The model's log-probability of each token and, last, of the EOS: one more than `tokens`."""
+    """The model's log-probability of each token and, last, of the EOS: one more than `tokens`. Empty where the engine
+    tells only their sum; `Engine.score` has them."""
     score: float
     """What it was ranked by: the total log-probability under the length penalty."""
     cut: bool
     """Whether it ended only because it reached the length limit, where the EOS is forced."""
+    total: float | None = None
+    """The sum of the log-probabilities, where they are not told one by one."""
 
     @property
     def log_probability(self) -> float:
         """Of the whole target, EOS included."""
-        return sum(self.log_probabilities)
+        return sum(self.log_probabilities) if self.total is None else self.total
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class LengthLimit(Config):
 
 
 class SearchOptions(Config):
-    """How hypotheses are searched for. The defaults are the paper's (section 6.1)."""
+    """How hypotheses are searched for. The defaults are the paper's (section 6.1), and mean the same to every engine."""
 
     beam_size: int = Field(4, ge=1, description="hypotheses kept at each step")
     num_best: int = Field(1, ge=1, description="hypotheses returned for each source, best first")
@@ -29,10 +29,10 @@ class SearchOptions(Config):
     max_length: LengthLimit = Field(LengthLimit(), description="the longest output; there, the EOS is forced")
     min_length: int = Field(1, ge=1, description="the shortest output in tokens, EOS included")
     stop: Literal["safe", "count", "never"] = Field(
-        "safe",
-        description="when a source is done. safe: when no live hypothesis can still become one of the num_best, "
-        "whatever follows, so the result is that of never; count: as soon as beam_size hypotheses have ended, "
-        "as fairseq and CTranslate2 do; never: at the length limit only",
+        "count",
+        description="when a source is done. count: as soon as beam_size hypotheses have ended, as fairseq and "
+        "CTranslate2 do; safe: when no live hypothesis can still become one of the num_best, whatever follows, so the "
+        "result is that of never; never: at the length limit only. The last two are for the torch engine alone",
     )
 
     @model_validator(mode="after")

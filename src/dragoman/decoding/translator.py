@@ -1,32 +1,31 @@
-"""Text in, translations out: mended as training text is, cut where too long, batched by length, searched, decoded.
+"""Text in, translations out: mended as training text is, cut where too long, searched by an engine, decoded.
 
-A text's translation depends on nothing but the text: batches only make it faster.
+A text's translation depends on nothing but the text: batches only make it faster. No torch here: an engine has it, or
+not.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import torch
+from typing import Final, NamedTuple
 
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
-from dragoman.decoding.batching import alike
+from dragoman.decoding.engines import Compute, Engine, EngineName, open_engine
+from dragoman.decoding.hypothesis import Hypothesis, Result
 from dragoman.decoding.options import SearchOptions
-from dragoman.decoding.torch_engine import TorchEngine, load_model
-from dragoman.models.seq2seq import Seq2Seq
 
 Progress = Callable[[int, int], None]
 """How many sentences are done, and of how many."""
 
-BATCH_TOKENS: Final = 4096
-"""Source tokens of a batch, padding included, times the beam: more is no faster on a CPU."""
-
 WINDOW: Final = 2048
 """Lines read ahead of what is written, when there is no end in sight."""
+
+FIRST_WINDOW: Final = 64
+"""Fewer at first, so that something is seen soon; then twice as many each time."""
 
 _SPACE: Final = re.compile(r"\s+")
 _BREAKS: Final = re.compile(r"[\r\n]+")
@@ -37,33 +36,55 @@ class Part(NamedTuple):
 
     source: str
     """As the model read it: mended."""
-    tokens: tuple[int, ...]
-    """What it wrote, without EOS."""
+    hypotheses: tuple[Hypothesis, ...]
+    """What it wrote, best first."""
     text: str
-    """The same as text, on one line."""
+    """The best as text, on one line."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """What it wrote, without EOS."""
+        return self.hypotheses[0].tokens
 
 
 class Translator:
-    """A model, its vocabulary and the way to search with it."""
+    """An engine, the model's vocabulary and the way to search."""
 
-    def __init__(self, model: Seq2Seq[Any, Any], vocab: Vocab, options: SearchOptions | None = None) -> None:
-        self.engine = TorchEngine(model)
+    def __init__(self, engine: Engine, vocab: Vocab, options: SearchOptions | None = None) -> None:
+        self.engine = engine
         self.vocab = vocab
         self.options = options or SearchOptions()
+        self.reason: str | None = None
+        """Why the engine is not the faster one, where that was left open."""
 
     @staticmethod
-    def load(folder: Path, threads: int | None = None, beam_size: int | None = None) -> "Translator":
+    def load(
+        folder: Path,
+        threads: int | None = None,
+        beam_size: int | None = None,
+        engine: EngineName = "auto",
+        compute: Compute | None = None,
+    ) -> "Translator":
         """The model of a bundle or a run."""
-        return Translator.of(open_bundle(folder), threads, beam_size)
+        return Translator.of(open_bundle(folder), threads, beam_size, engine, compute)
 
     @staticmethod
-    def of(bundle: Bundle, threads: int | None = None, beam_size: int | None = None) -> "Translator":
+    def of(
+        bundle: Bundle,
+        threads: int | None = None,
+        beam_size: int | None = None,
+        engine: EngineName = "auto",
+        compute: Compute | None = None,
+        num_best: int | None = None,
+    ) -> "Translator":
         """The model of a bundle that is open, with its own search options, or another beam."""
-        changes = {} if beam_size is None else {"beam_size": beam_size}
-        options = SearchOptions.model_validate({**bundle.info.search, **changes})
-        if threads is not None:
-            torch.set_num_threads(threads)
-        return Translator(load_model(bundle), bundle.vocab, options)
+        changes = {"beam_size": beam_size, "num_best": num_best}
+        given = {name: value for name, value in changes.items() if value is not None}
+        options = SearchOptions.model_validate({**bundle.info.search, **given})
+        choice = open_engine(bundle, options, engine, threads, compute)
+        translator = Translator(choice.engine, bundle.vocab, options)
+        translator.reason = choice.reason
+        return translator
 
     def translate(self, texts: Sequence[str], progress: Progress | None = None) -> list[str]:
         """One translation for each text, in the same order. What holds nothing to translate gives an empty one.
@@ -72,18 +93,48 @@ class Translator:
         """
         return [" ".join(part.text for part in parts) for parts in self.parts(texts, progress)]
 
-    def parts(self, texts: Sequence[str], progress: Progress | None = None) -> list[list[Part]]:
-        """The same part by part, for whoever needs the tokens; of a text with nothing to translate there are none."""
-        pieces = {text: self._pieces(mended(text)) for text in dict.fromkeys(texts)}
-        found = self._found(dict.fromkeys(piece for some in pieces.values() for piece in some), progress)
-        return [[found[piece] for piece in pieces[text]] for text in texts]
-
     def translate_iter(
         self, lines: Iterable[str], window: int = WINDOW, progress: Progress | None = None
     ) -> Iterator[str]:
-        """One translation for each line, in the same order, however many there are: `window` of them at a time."""
+        """One translation for each line, in the same order, however many there are."""
+        for parts in self.parts_iter(lines, window, progress):
+            yield " ".join(part.text for part in parts)
+
+    def parts(self, texts: Sequence[str], progress: Progress | None = None) -> list[list[Part]]:
+        """The same part by part, for whoever needs the tokens; of a text with nothing to translate there are none."""
+        return self._collected(self._begun(texts), progress)
+
+    def parts_iter(
+        self, lines: Iterable[str], window: int = WINDOW, progress: Progress | None = None
+    ) -> Iterator[list[Part]]:
+        """The same for any number of lines, `window` of them at a time: while some are waited for, the engine has the
+        next ones already.
+        """
+        begun: deque[tuple[_Begun, Progress | None]] = deque()
+        ahead = 1 if window > 1 else 0  # whoever types a line at a time waits for its answer
         for some, within in windows(lines, window, progress):
-            yield from self.translate(some, within)
+            begun.append((self._begun(some), within))
+            if len(begun) > ahead:
+                yield from self._collected(*begun.popleft())
+        while begun:
+            yield from self._collected(*begun.popleft())
+
+    def _begun(self, texts: Sequence[str]) -> "_Begun":
+        """A text that is there twice is translated once."""
+        pieces = {text: self._pieces(mended(text)) for text in dict.fromkeys(texts)}
+        sources = list(dict.fromkeys(chain.from_iterable(pieces.values())))
+        encoded = self.vocab.source.encode(sources)
+        rows = [encoded.ids[start:end].tolist() for start, end in pairwise(encoded.offsets.tolist())]
+        return _Begun(texts, pieces, sources, self.engine.submit(rows, self.options))
+
+    def _collected(self, begun: "_Begun", progress: Progress | None) -> list[list[Part]]:
+        found: dict[str, Part] = {}
+        for place, result in begun.results:
+            source, hypotheses = begun.sources[place], result.hypotheses
+            found[source] = Part(source, hypotheses, self.text(hypotheses[0].tokens))
+            if progress:
+                progress(len(found), len(begun.sources))
+        return [[found[piece] for piece in begun.pieces[text]] for text in begun.texts]
 
     def _pieces(self, text: str) -> list[str]:
         """The text in halves, quarters and so on, until each fits the model; cut inside a word only if it must be."""
@@ -97,32 +148,30 @@ class Translator:
         end, start = min(spaces, key=lambda span: abs(span[0] - middle), default=(middle, middle))
         return self._pieces(text[:end]) + self._pieces(text[start:])
 
-    def _found(self, pieces: Iterable[str], progress: Progress | None) -> dict[str, Part]:
-        texts = list(pieces)
-        encoded = self.vocab.source.encode(texts)
-        rows = [encoded.ids[start:end].tolist() for start, end in pairwise(encoded.offsets.tolist())]
-        found: dict[str, Part] = {}
-        for batch in alike([(len(row),) for row in rows], BATCH_TOKENS // self.options.beam_size):
-            results = self.engine.search([rows[i] for i in batch], self.options)
-            best = [(texts[i], result.best.tokens) for i, result in zip(batch, results, strict=True)]
-            found |= {text: Part(text, tokens, self._text(tokens)) for text, tokens in best}
-            if progress:
-                progress(len(found), len(texts))
-        return found
-
-    def _text(self, tokens: tuple[int, ...]) -> str:
+    def text(self, tokens: tuple[int, ...]) -> str:
         """A translation stays on its line: a line break, which is a byte like others to a model, becomes a space."""
         return _BREAKS.sub(" ", self.vocab.target.decode(tokens))
+
+
+class _Begun(NamedTuple):
+    """Texts that an engine is at work on."""
+
+    texts: Sequence[str]
+    pieces: dict[str, list[str]]
+    """Each text, in pieces that the model takes."""
+    sources: list[str]
+    """Every piece once."""
+    results: Iterator[tuple[int, Result]]
 
 
 def windows(
     lines: Iterable[str], window: int, progress: Progress | None = None
 ) -> Iterator[tuple[list[str], Progress | None]]:
-    """So many lines at a time, and how to tell of progress in them as of progress in all."""
-    lines, before = iter(lines), 0
-    while some := list(islice(lines, window)):
+    """So many lines at a time, fewer at first, and how to tell of progress in them as of progress in all."""
+    lines, before, size = iter(lines), 0, min(window, FIRST_WINDOW)
+    while some := list(islice(lines, size)):
         yield some, progress and _within(progress, before, len(some))
-        before += len(some)
+        before, size = before + len(some), min(window, 2 * size)
 
 
 def _within(progress: Progress, before: int, lines: int) -> Progress:

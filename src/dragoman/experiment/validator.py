@@ -11,6 +11,7 @@ from numpy import ndarray
 from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import likelihoods, together
 from dragoman.evaluation.metrics import quick_bleu, quick_chrf
@@ -62,7 +63,7 @@ def translate_together(
     model: Seq2Seq[Any, Any], vocab: Vocab, texts: Sequence[str], search: SearchOptions, group: Group
 ) -> list[str]:
     """Each process translates its share; all get the whole."""
-    mine = Translator(model, vocab, search).translate(texts[group.rank :: group.size])
+    mine = Translator(TorchEngine(model), vocab, search).translate(texts[group.rank :: group.size])
     whole = [""] * len(texts)
     for rank, part in enumerate(group.gathered(mine)):
         whole[rank :: group.size] = part

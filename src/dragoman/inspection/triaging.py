@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from dragoman.data.vocab import EOS
+from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.decoding.translator import Part, Translator
 from dragoman.inspection import segmentation
 from dragoman.inspection.contributions import source_share
@@ -58,7 +59,7 @@ def forced(inspector: Inspector, sources: Sequence[str], targets: Sequence[str])
 
 def translated(inspector: Inspector, sources: Sequence[str], progress: Progress) -> list[Line]:
     """Lines whose targets the model writes. What it cannot take at once is translated in parts, and not traced."""
-    translator = Translator(inspector.model, inspector.vocab, inspector.options)
+    translator = Translator(TorchEngine(inspector.model), inspector.vocab, inspector.options)
     found = translator.parts(sources, lambda done, total: progress("translate", done, total))
     return [_line(inspector, source, parts) for source, parts in zip(sources, found, strict=True)]
 

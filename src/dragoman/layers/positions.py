@@ -1,11 +1,12 @@
 """Where a token stands: sinusoids or learned vectors, added to the embedding (section 3.5)."""
 
-import math
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from dragoman.layers.sinusoids import sinusoids, sinusoids_in_halves
 
 Layout = Literal["sinusoidal", "sinusoidal-halves", "learned"]
 
@@ -28,8 +29,8 @@ class Positions(nn.Module):
             nn.init.normal_(self.table, std=d_model**-0.5)
         else:
             build = sinusoids if layout == "sinusoidal" else sinusoids_in_halves
-            # Computed, not learned: no part of what a model saves.
-            self.register_buffer("table", build(max_positions, d_model).to(torch.get_default_dtype()), persistent=False)
+            table = torch.from_numpy(build(max_positions, d_model)).to(torch.get_default_dtype())
+            self.register_buffer("table", table, persistent=False)  # computed, so no part of what a model saves
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
         """The vectors of `length` positions from `start` on."""
@@ -39,22 +40,3 @@ class Positions(nn.Module):
                 "split the text, or train with a larger max_positions"
             )
         return self.table[start : start + length]
-
-
-def sinusoids(max_positions: int, d_model: int) -> Float[Tensor, "max_positions d_model"]:
-    """The paper's table: sine and cosine interleaved, in float64."""
-    angle = _angles(max_positions, torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model]
-
-
-def sinusoids_in_halves(max_positions: int, d_model: int) -> Float[Tensor, "max_positions d_model"]:
-    """tensor2tensor's table: the sines, then the cosines, in float64; an odd last column is zero."""
-    half = d_model // 2
-    angle = _angles(max_positions, torch.arange(half, dtype=torch.float64) / max(half - 1, 1))
-    table = torch.cat([angle.sin(), angle.cos()], dim=-1)
-    return nn.functional.pad(table, (0, d_model - table.shape[1]))
-
-
-def _angles(max_positions: int, exponents: Float[Tensor, " columns"]) -> Float[Tensor, "max_positions columns"]:
-    position = torch.arange(max_positions, dtype=torch.float64)
-    return position[:, None] * torch.exp(-math.log(10_000.0) * exponents)[None, :]
