@@ -25,6 +25,9 @@ _MOST_PROCESSES: Final = 16
 _FEWEST_TOKENS: Final = 2048
 """Of a batch, below which a process does more administration than arithmetic."""
 
+_OFTEN: Final = 40
+"""Times that a pair is read, from which on it would be learned by heart but for much dropout and sampling."""
+
 _PIECES: Final = 50
 """An epoch of very little text is cut into about so many updates, rather than into one."""
 
@@ -108,11 +111,11 @@ def _dropout(given: Given) -> float:
     """Much where each pair is read often, and could be learned by heart."""
     if given.epochs < 10 or given.census.pairs >= 500_000:
         return 0.1
-    return 0.3 if given.census.pairs < 100_000 else 0.2
+    return 0.3 if given.census.pairs < 100_000 and given.epochs >= _OFTEN else 0.2
 
 
 def _training(given: Given) -> TrainingConfig:
-    sampling = 0.1 if given.census.pairs < 200_000 and given.epochs >= 10 else 0.0
+    sampling = 0.1 if given.census.pairs < 200_000 and given.epochs >= _OFTEN else 0.0
     batches = min(_MOST_PROCESSES, given.machine.cores)
     piece = max(1024, int(given.epoch / _PIECES))
     tokens = min(max(_FEWEST_TOKENS, given.size.tokens // batches), piece // batches)
