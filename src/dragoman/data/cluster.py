@@ -68,7 +68,7 @@ def cluster(num_workers: int) -> Iterator[Any]:
         import ray
         import ray.data
     except ImportError as error:
-        raise ValueError("preparing on a cluster needs Ray: pip install 'dragoman[ray]'") from error
+        raise ValueError("working on a cluster needs Ray: pip install 'dragoman[ray]'") from error
     if ray.is_initialized():
         yield ray.data
         return

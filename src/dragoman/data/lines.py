@@ -6,14 +6,12 @@ of a corpus out of step.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-LONGEST_LINE: Final = 1 << 20
-"""Bytes. A longer line is never held whole: what stays of it is a stub of one byte more than this."""
+from dragoman.data.problem import LONGEST_LINE
 
 _NEWLINE = ord("\n")
 

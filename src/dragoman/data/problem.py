@@ -8,7 +8,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.lines import LONGEST_LINE
+
+LONGEST_LINE: Final = 1 << 20
+"""Bytes. A longer line is never held whole: what stays of it is a stub of one byte more than this."""
 
 Policy = Literal["drop", "fix", "keep"]
 """drop: the pair goes. fix: the text is mended and stays. keep: it stays as it is, and is counted."""

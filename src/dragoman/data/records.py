@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dragoman.data.lines import LONGEST_LINE, Lines, is_stub, split_lines, stubbed
+from dragoman.data.lines import Lines, is_stub, split_lines, stubbed
+from dragoman.data.problem import LONGEST_LINE
 from dragoman.data.sniff import is_utf8
 from dragoman.data.stream import read_blocks, seekable
 

@@ -22,7 +22,7 @@ def in_processes(work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT], num_w
     # Spawned, not forked: Arrow and SentencePiece keep threads, which a fork would lose.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
-        min(num_workers, len(tasks)), mp_context=context, initializer=_end_with, initargs=(os.getpid(),)
+        min(num_workers, len(tasks)), mp_context=context, initializer=end_with, initargs=(os.getpid(),)
     ) as pool:
         try:
             yield from pool.map(work, tasks)
@@ -31,7 +31,7 @@ def in_processes(work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT], num_w
             raise
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """A worker whose parent was killed would wait for its next task for ever, and hold on to the folder."""
 
     def watch() -> None:
