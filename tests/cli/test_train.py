@@ -65,6 +65,7 @@ def test_two_files_and_a_time_are_enough(folder: Path) -> None:
         "the model is in run/bundle, its curves in run/curves.png try it: dragoman translate run 'A text.'"
     )
     assert "\x1b" not in done.stdout + done.stderr
+    assert "exported for CTranslate2: " in done.stderr
     assert {"bundle", "curves.png", "log.jsonl", "prepared", "recipe.yaml"} <= {
         p.name for p in (folder / "run").iterdir()
     }

@@ -18,6 +18,7 @@ from dragoman.bundle.info import Store
 from dragoman.data.subwords import Subwords
 from dragoman.data.vocab import BOS, PAD, Vocab
 from dragoman.data.vocab_training import VocabConfig, train_vocab
+from dragoman.decoding.engines import search
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.decoding.translator import Translator
@@ -36,7 +37,7 @@ PAIRS = [
     for number, colour, noun in product(NUMBERS, COLOURS, NOUNS)
 ]
 TEXTS = ["two red dogs.", "ten old houses.", "four green women.", "three tables.", "", " two\tred  dogs. ", "café 🙂"]
-SEARCH = SearchOptions(beam_size=3)
+SEARCH = SearchOptions(beam_size=3, stop="safe")
 
 
 def rows(texts: list[str], subwords: Subwords, first: list[int]) -> torch.Tensor:
@@ -58,7 +59,7 @@ def train(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
 
 
 def exactly_right(model: Seq2Seq[Any, Any], vocab: Vocab) -> float:
-    found = Translator(model, vocab, SEARCH).translate([source for source, _ in PAIRS])
+    found = Translator(TorchEngine(model), vocab, SEARCH).translate([source for source, _ in PAIRS])
     return 100 * sum(a == b for a, (_, b) in zip(found, PAIRS, strict=True)) / len(PAIRS)
 
 
@@ -86,7 +87,7 @@ def make(name: str, config: ModelConfig, vocab: Vocab, store: Store) -> None:
         "sha256": bundle.sha256,
         "translations": dict(zip(TEXTS, Translator.load(bundle.folder).translate(TEXTS), strict=True)),
         "scores": {
-            text: engine.search(rows([text], vocab.source, []).tolist(), SEARCH)[0].best.score for text in TEXTS[:4]
+            text: search(engine, rows([text], vocab.source, []).tolist(), SEARCH)[0].best.score for text in TEXTS[:4]
         },
     }
     written = json.dumps(expected, ensure_ascii=False, indent=1) + "\n"

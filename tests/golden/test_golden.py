@@ -11,6 +11,7 @@ import pytest
 from dragoman.bundle import open_bundle
 from dragoman.bundle.info import MANIFEST
 from dragoman.data.durable import DamageError
+from dragoman.decoding.engines import search
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.decoding.translator import Translator
@@ -59,7 +60,7 @@ def test_it_opens_and_translates_as_on_the_day_it_was_made(name: str) -> None:
     assert options.beam_size == 3
     for text, score in expected["scores"].items():
         ids = bundle.vocab.source.encode([text]).ids.tolist()
-        assert engine.search([ids], options)[0].best.score == pytest.approx(score, abs=1e-4)
+        assert search(engine, [ids], options)[0].best.score == pytest.approx(score, abs=1e-4)
 
 
 def test_the_two_bundles_hold_every_layout_there_is() -> None:

@@ -5,11 +5,11 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue, model_serializer
 
-from dragoman import __version__
 from dragoman.config import Config
 from dragoman.data.alignment import AlignmentHead
 from dragoman.data.durable import FileInfo
 from dragoman.models.config import ModelConfig
+from dragoman.version import __version__
 
 MANIFEST: Final = "manifest.json"
 NEXT_MANIFEST: Final = "manifest.next.json"
@@ -61,6 +61,7 @@ class Proof(Config):
     texts: int = Field(ge=0, description="sentences that both engines translated")
     identical: int = Field(ge=0, description="of which so many translations were the same, token by token")
     largest_difference: float = Field(ge=0.0, description="of the log-probabilities of one token, over all of them")
+    mean_difference: float = Field(ge=0.0, description="the same in the mean")
     held_out: bool = Field(description="whether they were sentences kept from training, or made up of the vocabulary")
 
 

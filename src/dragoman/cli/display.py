@@ -57,6 +57,11 @@ def said(event: Event) -> str | None:
         case "score":
             interval = f"{event['low']:.1f} to {event['high']:.1f}"
             return f"{event['test_set']}: {event['metric']} {event['value']:.1f} ({interval})  {event['signature']}"
+        case "export":
+            if "reason" in event:
+                return f"not exported for CTranslate2: {event['reason']}"
+            same = f"{event['identical']:,} of {event['texts']:,} dev sentences become the same as with torch"
+            return f"exported for CTranslate2: {same}"
         case "end":
             return f"{at}  end: {event['why']}; keeping {event['kept']}"
     return None

@@ -15,13 +15,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman import __version__
 from dragoman.cli.align import align
 from dragoman.cli.doctor import doctor
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.evolve import evolve
 from dragoman.cli.example import example
 from dragoman.cli.explain import explain
+from dragoman.cli.export import export
 from dragoman.cli.inspect import inspect
 from dragoman.cli.peek import peek
 from dragoman.cli.plan import plan
@@ -30,6 +30,7 @@ from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
 from dragoman.cli.triage import triage
+from dragoman.version import __version__
 
 app = typer.Typer(
     name="dragoman",
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(translate)
+app.command()(export)
 app.command()(evaluate)
 app.command()(score)
 app.command()(inspect)

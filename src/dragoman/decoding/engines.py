@@ -1,45 +1,19 @@
-"""What an engine is: sources in, hypotheses out. Two of them, each loaded only when it is asked for. No torch here.
+"""Two engines, each loaded only when it is asked for. No torch here.
 
 torch is the reference and runs every family. CTranslate2 is for production: Transformers, several times as fast, and
 without torch. The same options mean the same to both.
 """
 
-from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from dragoman.bundle import Bundle
-from dragoman.decoding.hypothesis import Result
+from dragoman.decoding.engine import Compute, Engine, Tokens, search
 from dragoman.decoding.options import SearchOptions
 
+__all__ = ["Choice", "Compute", "Engine", "EngineName", "Tokens", "open_engine", "search"]
+
 EngineName = Literal["auto", "ctranslate2", "torch"]
-Compute = Literal["float32", "int16", "int8"]
-"""What CTranslate2 multiplies. float32 gives what training gave, in whatever batch; the others are faster, and what
-they give may depend on the batch."""
-
-Tokens = Sequence[int]
-
-
-class Engine(Protocol):
-    """Searches and scores. A source is tokens that end with EOS; a target has none at its end."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages and manifests."""
-
-    @property
-    def longest(self) -> int | None:
-        """The longest sequence the model takes, in tokens with EOS; None = any."""
-
-    def submit(
-        self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens] | None = None
-    ) -> Iterator[tuple[int, Result]]:
-        """Begins to search, if it can do so in the background, and gives the results as they come, with the place of
-        their source. However many sources there are, batches are the engine's affair.
-        """
-
-    def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
-        """The log-probability of each token of each target and, last, of its EOS."""
 
 
 class Choice(NamedTuple):
@@ -47,14 +21,6 @@ class Choice(NamedTuple):
 
     engine: Engine
     reason: str | None
-
-
-def search(
-    engine: Engine, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens] | None = None
-) -> list[Result]:
-    """The results of all, in the order of their sources."""
-    found = dict(engine.submit(sources, options, prefixes))
-    return [found[place] for place in range(len(sources))]
 
 
 def open_engine(
@@ -94,4 +60,6 @@ def _why_not_ctranslate2(bundle: Bundle, options: SearchOptions) -> str | None:
         return f"this model has no export yet: dragoman export {bundle.folder}"
     if options.stop != "count":
         return f"stop: {options.stop} is for torch alone; CTranslate2 stops by count"
+    if options.min_length > 1:
+        return f"min_length: {options.min_length} is for torch alone; CTranslate2 gives EOS's probability to the others"
     return None

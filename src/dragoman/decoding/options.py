@@ -21,7 +21,7 @@ class LengthLimit(Config):
 
 
 class SearchOptions(Config):
-    """How hypotheses are searched for. The defaults are the paper's (section 6.1), and mean the same to every engine."""
+    """How hypotheses are searched for. The defaults are the paper's (section 6.1), and mean the same to each engine."""
 
     beam_size: int = Field(4, ge=1, description="hypotheses kept at each step")
     num_best: int = Field(1, ge=1, description="hypotheses returned for each source, best first")

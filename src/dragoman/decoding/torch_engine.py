@@ -11,7 +11,7 @@ from torch import Tensor
 from dragoman.bundle import Bundle
 from dragoman.data.vocab import EOS, PAD
 from dragoman.decoding.batching import alike
-from dragoman.decoding.engines import Tokens
+from dragoman.decoding.engine import Tokens
 from dragoman.decoding.hypothesis import Result
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.scoring import score
@@ -64,7 +64,8 @@ class TorchEngine:
             begins = None if prefixes is None else [prefixes[place] for place in batch]
             with _evaluating(self.model), torch.inference_mode():
                 rows = self._padded([sources[place] for place in batch])
-                yield from zip(batch, beam_search(self.model, rows, options, begins), strict=True)
+                found = beam_search(self.model, rows, options, begins)
+            yield from zip(batch, found, strict=True)  # outside: whoever takes them is not in inference mode
 
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
         ended = [[*target, EOS] for target in targets]

@@ -16,6 +16,7 @@ from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared
 from dragoman.data.prepare import PrepareConfig, Progress, prepare, settings_of
 from dragoman.data.vocab import Vocab
+from dragoman.decoding.proof import ENOUGH, export_bundle
 from dragoman.evaluation.metrics import compare
 from dragoman.experiment.curves import draw
 from dragoman.experiment.log import LOG, Log, read_log
@@ -24,6 +25,7 @@ from dragoman.experiment.probe import Probe, chosen
 from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
 from dragoman.experiment.split import Split, split_off
 from dragoman.experiment.validator import Pairs, Validator, translate_together
+from dragoman.export.refusal import why_not
 from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, sized
 from dragoman.models.seq2seq import Seq2Seq
@@ -78,7 +80,8 @@ def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorb
         bundled = partial(_bundled, recipe, folder, shape, model, vocab) if group.is_first else _unbundled
         bundled(card)  # at once: whatever happens while test sets are translated, the model is safe
         scores = _scores(held_out, recipe.validation, vocab, model, group, listen)
-        return bundled(card.model_copy(update={"scores": tuple(scores)}))
+        bundle = bundled(card.model_copy(update={"scores": tuple(scores)}))
+        return bundle and _exported(bundle, held_out[0], listen)
 
 
 def _refuse_other(folder: Path, preparation: PrepareConfig, split: Split | None) -> None:
@@ -239,6 +242,18 @@ def _bundled(
         target_language=recipe.target_language,
     )
     return write_bundle(folder / BUNDLE, info, weights_of(model), vocab, card, recipe.store)
+
+
+def _exported(bundle: Bundle, dev: Pairs, listen: Tell) -> Bundle:
+    """The bundle with an export for CTranslate2, if there can be one. Without it, the run still has its model."""
+    try:
+        bundle = export_bundle(bundle.folder, "float32", dev.first(ENOUGH).source)
+    except (ValueError, OSError) as error:
+        reason = why_not(bundle.info.model)
+        listen({"event": "export", "reason": f"this model stays with torch: {reason}" if reason else str(error)})
+    else:
+        listen({"event": "export", **bundle.exports[-1].proof.model_dump(mode="json")})
+    return bundle
 
 
 def _round(model: Seq2Seq[Any, Any], store: Store) -> None:

@@ -5,7 +5,7 @@ arrays that it is given in place. A test holds the two to the same bytes.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from numpy.typing import NDArray
@@ -16,28 +16,31 @@ _TYPES: Final = ("float32", "int8", "int16", "int32", "float16")
 """As CTranslate2 numbers them."""
 
 
-def serialise(variables: Mapping[str, NDArray[Any]]) -> bytes:
-    """The file's content. Arrays that are equal are written once, under the first of their names."""
-    aliases = dict(_aliases(variables))
-    written = {name: variables[name] for name in sorted(variables.keys() - aliases.keys())}
-    name, revision = _SPECIFICATION
-    parts = [struct.pack("<I", _VERSION), _string(name), struct.pack("<II", revision, len(written))]
-    for name, array in written.items():
-        parts += [_string(name), struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)]
-        parts += [struct.pack("<BI", _TYPES.index(array.dtype.name), array.nbytes), array.tobytes()]
-    parts.append(struct.pack("<I", len(aliases)))
-    parts += [_string(name) for alias in sorted(aliases.items()) for name in alias]
-    return b"".join(parts)
-
-
-def _aliases(variables: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, str]]:
-    """The later names of arrays that an earlier name has as well. Single numbers are never shared."""
+def aliases(variables: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+    """The later names of arrays that an earlier name has as well, with that name. Single numbers are never shared."""
     first: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+    later = {}
     for name, array in sorted(variables.items()):
         if array.ndim:
             known = first.setdefault((array.dtype.name, array.shape, array.tobytes()), name)
             if known != name:
-                yield name, known
+                later[name] = known
+    return later
+
+
+def serialise(variables: Mapping[str, NDArray[Any]], also: Mapping[str, str]) -> bytes:
+    """The file's content: arrays, and other names under which some of them are found `also`.
+
+    An alias stands for the scale of a rounded matrix, too: CTranslate2 sees to that when it reads.
+    """
+    name, revision = _SPECIFICATION
+    parts = [struct.pack("<I", _VERSION), _string(name), struct.pack("<II", revision, len(variables))]
+    for name, array in sorted(variables.items()):
+        parts += [_string(name), struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)]
+        parts += [struct.pack("<BI", _TYPES.index(array.dtype.name), array.nbytes), array.tobytes()]
+    parts.append(struct.pack("<I", len(also)))
+    parts += [_string(name) for alias in sorted(also.items()) for name in alias]
+    return b"".join(parts)
 
 
 def _string(text: str) -> bytes:

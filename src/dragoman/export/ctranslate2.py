@@ -11,7 +11,7 @@ from dragoman.data.alignment import AlignmentHead
 from dragoman.data.durable import Sink, write_durably
 from dragoman.data.subwords import Subwords
 from dragoman.data.vocab import BOS, EOS, UNK, Vocab
-from dragoman.export.binary import serialise
+from dragoman.export.binary import aliases, serialise
 from dragoman.export.quantise import Store, quantised
 from dragoman.export.refusal import why_not, why_not_aligned
 from dragoman.export.variables import variables
@@ -26,7 +26,8 @@ def weights_file(bundle: Bundle, store: Store = "float32", heads: tuple[Alignmen
     if reason or config.family != "transformer":
         raise ValueError(f"{bundle.folder}: this model cannot be exported, and stays with torch: {reason}")
     named = variables(config, bundle.weights(), heads)
-    return serialise(quantised(named, store))
+    also = aliases(named)  # before rounding, which could make equal what is not
+    return serialise(quantised({name: named[name] for name in named.keys() - also.keys()}, store), also)
 
 
 def shown_heads(bundle: Bundle) -> tuple[AlignmentHead, ...]:

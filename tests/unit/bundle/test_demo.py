@@ -1,5 +1,7 @@
 """The model that comes with the program: small, whole, with its terms; and it translates."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,28 @@ def test_its_card_says_where_it_is_from_and_what_it_is_worth(demo: Bundle) -> No
 def test_it_translates(demo: Bundle) -> None:
     translations = Translator.of(demo).translate(["Where is the station?", "", "The cat is sleeping on the sofa."])
     assert translations == ["Wo ist der Bahnhof?", "", "Die Katze schläft auf dem Sofa."]
+
+
+def test_it_is_translated_with_ctranslate2_by_an_export_that_was_proven(demo: Bundle) -> None:
+    (export,) = demo.exports
+    assert (export.store, export.kept, export.proof.held_out) == ("float32", False, True)
+    assert export.proof.texts > 900
+    assert export.proof.identical >= 0.998 * export.proof.texts
+    assert export.proof.largest_difference < 1e-4
+    translator = Translator.of(demo)
+    assert (translator.engine.name, translator.reason) == ("ctranslate2", None)
+
+
+def test_it_needs_nothing_of_the_training_stack() -> None:
+    code = """
+import sys
+from dragoman.cli.main import main
+sys.argv = ["dragoman", "translate", "--demo", "A dog is running."]
+try:
+    main()
+finally:
+    for name in ("torch", "pyarrow", "matplotlib", "sacrebleu"):
+        assert name not in sys.modules, name
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "Ein Hund läuft.\n"), done.stderr

@@ -1,13 +1,22 @@
-"""A model so plain that the right answer of any search can be worked out by hand."""
+"""A model so plain that the right answer of any search can be worked out by hand, and one that translates."""
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.bundle import Bundle, Export, Proof, demo_folder, open_bundle
+from dragoman.data.durable import FileInfo
+from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+from dragoman.decoding.model import Model
+from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.translator import Translator
+from dragoman.export.ctranslate2 import weights_file
 from dragoman.models.seq2seq import Seq2Seq, State
 
 
@@ -52,3 +61,24 @@ class Bigram(Seq2Seq[Tensor, Written]):
 def bigram() -> Callable[..., Bigram]:
     """From tables, {last: {next: probability}}, a model; sources that begin with 4 go by the first, 5 by the next."""
     return lambda *tables, **sizes: Bigram(*tables, **sizes).eval()
+
+
+@pytest.fixture(scope="session")
+def exported() -> Callable[[Path], Bundle]:
+    """The bundle in a folder, with an export that nobody has tried."""
+    return _exported
+
+
+def _exported(folder: Path) -> Bundle:
+    bundle = open_bundle(folder)
+    content = weights_file(bundle)
+    file = FileInfo(file="model.bin", sha256=hashlib.sha256(content).hexdigest(), num_bytes=len(content))
+    export = Export.model_construct(store="float32", file=file, kept=False, proof=Proof.model_construct())
+    return replace(bundle, exports=(export,))
+
+
+@pytest.fixture(scope="session")
+def demo() -> Model:
+    """The model that is built in, on CTranslate2."""
+    bundle = _exported(demo_folder())
+    return Model(Translator(CTranslate2Engine.load(bundle, threads=1), bundle.vocab, SearchOptions()), "en")

@@ -35,7 +35,7 @@ def test_the_default_limit_is_the_papers_input_plus_50() -> None:
 
 def test_the_default_search_is_the_papers() -> None:
     options = SearchOptions()
-    assert (options.beam_size, options.num_best, options.min_length, options.stop) == (4, 1, 1, "safe")
+    assert (options.beam_size, options.num_best, options.min_length, options.stop) == (4, 1, 1, "count")
     assert options.penalty == Penalty(formula="gnmt", alpha=0.6)
     assert options.max_length == LengthLimit(ratio=1.0, extra=50)
 

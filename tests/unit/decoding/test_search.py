@@ -140,7 +140,7 @@ def test_a_source_that_is_done_leaves_the_batch(bigram: Callable) -> None:
     model = bigram(GARDEN_PATH, TERSE, ENDLESS, vocabulary=6)
     source = torch.tensor([[6, EOS], [5, EOS], [4, EOS]])
     with mock.patch.object(model, "step", wraps=model.step) as step:
-        beam_search(model, source, options(4, num_best=1))
+        beam_search(model, source, options(4, num_best=1, stop="safe"))
     assert [len(call.args[0]) for call in step.call_args_list] == [3, 2 * 2, 2, 2]
     assert step.call_args_list[0].args[0].tolist() == [BOS] * 3
 

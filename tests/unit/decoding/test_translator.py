@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from dragoman.bundle import open_bundle
-from dragoman.data.vocab import EOS, Vocab
+from dragoman.data.vocab import EOS, PAD, Vocab
 from dragoman.data.vocab_training import VocabConfig, train_vocab
+from dragoman.decoding import torch_engine
 from dragoman.decoding import translator as file
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.search import beam_search
-from dragoman.decoding.torch_engine import load_model
+from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.decoding.translator import Translator
 from dragoman.models.build import build
 from dragoman.models.seq2seq import Seq2Seq
@@ -40,15 +41,15 @@ def sentences(count: int, longest: int = 12) -> list[str]:
 
 
 def counted(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The lengths of the sources of each search."""
+    """The lengths of the sources of each batch that is searched."""
     seen: list[list[int]] = []
-    search = translator.engine.search
 
-    def watched(sources: list[list[int]], options: SearchOptions) -> object:
-        seen.append([len(source) for source in sources])
-        return search(sources, options)
+    def watched(model: object, rows: torch.Tensor, *others: object) -> object:
+        assert model is translator.engine.model
+        seen.append((rows != PAD).sum(dim=1).tolist())
+        return beam_search(model, rows, *others)
 
-    monkeypatch.setattr(translator.engine, "search", watched)
+    monkeypatch.setattr(torch_engine, "beam_search", watched)
     return seen
 
 
@@ -71,7 +72,7 @@ def test_it_is_what_the_search_finds_for_the_ids(golden: Translator) -> None:
 def test_batches_hold_like_lengths_within_their_budget_and_every_text_once(
     transformer: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file, "BATCH_TOKENS", 3 * 60)
+    monkeypatch.setattr(torch_engine, "BATCH_TOKENS", 3 * 60)
     seen = counted(transformer, monkeypatch)
     texts = sentences(30, 8)
     transformer.translate(texts)
@@ -143,12 +144,27 @@ def test_a_stream_is_read_window_by_window_and_keeps_order_and_number(golden: Tr
 
     stream = golden.translate_iter(lines(), window=7)
     first = next(stream)
-    assert len(read) == 7
+    assert len(read) == 14  # while the first seven are waited for, the engine has the next
     assert [first, *stream] == golden.translate(texts)
 
 
+def test_who_gives_a_line_at_a_time_gets_its_translation_before_the_next_is_read(golden: Translator) -> None:
+    read: list[str] = []
+    stream = golden.translate_iter((read.append(text) or text for text in ["two red dogs.", "ten"]), window=1)
+    assert next(stream) == "zwei rote Hunde."
+    assert read == ["two red dogs."]
+
+
+def test_windows_are_small_at_first_and_double_until_they_are_as_asked() -> None:
+    lines = [str(number) for number in range(1000)]
+    seen = [some for some, _ in file.windows(lines, 300)]
+    assert [len(some) for some in seen] == [64, 128, 256, 300, 252]
+    assert [line for some in seen for line in some] == lines
+    assert [len(some) for some, _ in file.windows(lines[:10], 4)] == [4, 4, 2]
+
+
 def test_progress_counts_to_the_end(transformer: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "BATCH_TOKENS", 120)
+    monkeypatch.setattr(torch_engine, "BATCH_TOKENS", 120)
     texts, told = list(dict.fromkeys(sentences(15, 8))), list[tuple[int, int]]()
     transformer.translate(texts, lambda *now: told.append(now))
     assert [done for done, _ in told] == sorted({done for done, _ in told})
@@ -166,7 +182,7 @@ def test_a_live_model_is_evaluated_and_gets_its_mode_back(mode: bool) -> None:
     model = build(bundle.info.model.model_copy(update={"dropout": 0.5}))
     model.load_state_dict(load_model(bundle).state_dict())
     model.train(mode)
-    live = Translator(model, bundle.vocab, SearchOptions(beam_size=3))
+    live = Translator(TorchEngine(model), bundle.vocab, SearchOptions(beam_size=3))
     assert live.translate(["ten old houses."]) == ["zehn alte Häuser."]
     assert {part.training for part in model.modules()} == {mode}
     assert all(parameter.requires_grad for parameter in model.parameters())
@@ -178,13 +194,13 @@ def test_the_mode_comes_back_when_the_search_fails(monkeypatch: pytest.MonkeyPat
     with torch.no_grad():
         model.projection.weight.fill_(float("nan"))
     with pytest.raises(ValueError, match="scores are NaN"):
-        Translator(model, bundle.vocab).translate(["two"])
+        Translator(TorchEngine(model), bundle.vocab).translate(["two"])
     assert model.training
 
 
 def test_a_bundles_own_search_options_are_used_unless_another_beam_is_asked_for() -> None:
-    assert Translator.load(GOLDEN / "v1").options == SearchOptions(beam_size=3)
-    assert Translator.load(GOLDEN / "v1", beam_size=1).options == SearchOptions(beam_size=1)
+    assert Translator.load(GOLDEN / "v1").options == SearchOptions(beam_size=3, stop="safe")
+    assert Translator.load(GOLDEN / "v1", beam_size=1).options == SearchOptions(beam_size=1, stop="safe")
 
 
 def test_threads_are_set_when_they_are_asked_for() -> None:
@@ -216,4 +232,4 @@ def test_a_line_break_that_a_model_writes_becomes_a_space(
     }
     first = bytes_only.source.encode(["b"]).ids.tolist()[0]
     model = bigram(*[table] * (first - 3), vocabulary=bytes_only.target.size)
-    assert Translator(model, bytes_only).translate(["b"]) == ["a b"]
+    assert Translator(TorchEngine(model), bytes_only).translate(["b"]) == ["a b"]

@@ -1,6 +1,7 @@
 """One run from two text files to a bundle, in this process: little dates, a little model, a few seconds."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dragoman.bundle import open_bundle
+from dragoman.bundle import Bundle, open_bundle
+from dragoman.cli.display import said
 from dragoman.data.batches import Reader
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.dates import dates
@@ -20,9 +22,11 @@ from dragoman.decoding.translator import Translator
 from dragoman.evaluation.metrics import bleu
 from dragoman.experiment.log import read_log
 from dragoman.experiment.recipe import Recipe, load_recipe
-from dragoman.experiment.run import begin, carry_out, pairs_of, typed
+from dragoman.experiment.run import _exported, begin, carry_out, pairs_of, typed
+from dragoman.experiment.validator import Pairs
 from dragoman.training.parallel import Group
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 COMMAND = "dragoman train 'my recipe.yaml' --out run"
 
 
@@ -107,6 +111,40 @@ def test_the_cards_scores_are_those_of_the_bundle(finished: dict[str, Any]) -> N
     assert (found.value, found.low, found.signature) == (expected.value, expected.low, expected.signature)
 
 
+def test_it_is_exported_and_tried_on_the_dev_pairs(finished: dict[str, Any]) -> None:
+    bundle = open_bundle(finished["folder"])
+    (export,) = bundle.exports
+    assert (export.store, export.kept) == ("float32", True)
+    assert (export.proof.texts, export.proof.held_out) == (20, True)
+    assert finished["bundle"].sha256 == bundle.sha256
+    assert finished["told"][-1] == {"event": "export", **export.proof.model_dump(mode="json")}
+    assert Translator.of(bundle).engine.name == "ctranslate2"
+
+
+def bundle_of(name: str, folder: Path) -> Bundle:
+    return open_bundle(Path(shutil.copytree(GOLDEN / name, folder / "bundle")))
+
+
+def test_a_model_that_cannot_be_exported_is_no_failure(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    bundle = bundle_of("v1-recurrent", tmp_path)
+    assert _exported(bundle, Pairs("dev", ["ten"], ["zehn"]), told.append) == bundle
+    assert told == [{"event": "export", "reason": "this model stays with torch: CTranslate2 has no recurrent models"}]
+    line = "not exported for CTranslate2: this model stays with torch: CTranslate2 has no recurrent models"
+    assert said(told[0]) == line
+
+
+def test_an_export_that_fails_its_trial_leaves_the_run_with_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+    bundle = bundle_of("v1", tmp_path)
+    monkeypatch.setattr("dragoman.decoding.proof.LARGEST_DIFFERENCE", -1.0)
+    assert _exported(bundle, Pairs("dev", ["ten old houses."], ["zehn"]), told.append) == bundle
+    assert open_bundle(tmp_path / "bundle").exports == ()
+    assert "not exported as float32, since it is not what torch gives" in told[0]["reason"]
+
+
 def test_the_recipe_in_the_folder_is_the_one_that_was_run(finished: dict[str, Any]) -> None:
     assert load_recipe(finished["folder"] / "recipe.yaml") == finished["recipe"]
     assert finished["recipe"].data.dev.source == str(finished["folder"] / "dev.source")
@@ -116,7 +154,7 @@ def test_everything_told_is_in_the_log_and_drawn(finished: dict[str, Any]) -> No
     told = finished["told"]
     assert json.loads(json.dumps(told)) == read_log(finished["folder"])
     kinds = [event["event"] for event in told]
-    assert kinds == ["begin", "update", "validation", "update", "update", "validation", "end", *["score"] * 4]
+    assert kinds == ["begin", "update", "validation", "update", "update", "validation", "end", *["score"] * 4, "export"]
     assert (told[0]["pairs"], told[0]["last"], told[0]["vocabulary"]) == (410, 12, 330)
     assert all(len(event["samples"]) == 2 for event in told if event["event"] == "validation")
     assert [event["tokens_per_second"] > 100 for event in told if event["event"] == "update"] == [True] * 3

@@ -12,7 +12,7 @@ from torch import Tensor
 from dragoman.bundle import open_bundle
 from dragoman.data.vocab import BOS, Vocab
 from dragoman.decoding.options import SearchOptions
-from dragoman.decoding.torch_engine import load_model
+from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.reading import Reading
 from dragoman.experiment.validator import Pairs, Validator, held_out_loss, translate_together
@@ -80,7 +80,7 @@ def test_a_pair_that_is_too_long_for_the_model_does_not_end_the_run(model: Seq2S
 
 
 def test_scores_are_sacrebleus_and_samples_are_the_first(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
-    translated = Translator(model, vocab, SEARCH).translate(PAIRS.source)
+    translated = Translator(TorchEngine(model), vocab, SEARCH).translate(PAIRS.source)
     scores = Validator(PAIRS, vocab, SEARCH, Reading(), 2)(model.train())
     assert scores["bleu"] == sacrebleu.corpus_bleu(translated, [list(PAIRS.target)]).score
     assert scores["chrf"] == sacrebleu.corpus_chrf(translated, [list(PAIRS.target)]).score
@@ -106,7 +106,7 @@ def test_what_processes_translate_together_is_in_order(
     for group in groups:
         translate_together(model, vocab, PAIRS.source, SEARCH, group)
     monkeypatch.setattr(Group, "gathered", lambda *_: shares)
-    expected = Translator(model, vocab, SEARCH).translate(PAIRS.source)
+    expected = Translator(TorchEngine(model), vocab, SEARCH).translate(PAIRS.source)
     for group in groups:
         assert translate_together(model, vocab, PAIRS.source, SEARCH, group) == expected
 

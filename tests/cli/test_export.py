@@ -1,0 +1,146 @@
+"""`dragoman export` as installed: what was compared is said, what cannot be exported too, and mistakes in one line."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.bundle import BundleInfo, Card, open_bundle, write_bundle
+from dragoman.models.build import build
+from dragoman.models.config import TransformerConfig
+from dragoman.models.weights import weights_of
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+GOLDEN = Path(__file__).parents[1] / "golden"
+ENGLISH = ["ten old houses.", "two red dogs.", "", "four green women."]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(GOLDEN / "v1", tmp_path / "model")
+    (tmp_path / "test.en").write_text("".join(f"{line}\n" for line in ENGLISH), encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, command: str = "export", **more: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", **more}
+    return subprocess.run(
+        [DRAGOMAN, command, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def test_it_says_what_was_compared_and_what_was_kept(folder: Path) -> None:
+    done = run(folder, "model", "--texts", "test.en", "--store", "float32", "--store", "int8")
+    assert done.returncode == 0, done.stderr
+    assert "float32: 3 of 3 sentences of test.en become what torch makes of them" in done.stdout
+    assert "note: this model is meant to search with stop: safe" in done.stdout
+    bundle = open_bundle(folder / "model")
+    assert [(export.store, export.kept) for export in bundle.exports] == [("float32", True), ("int8", True)]
+    for export in bundle.exports:
+        assert f"exported: model: {export.file.file} (" in done.stdout
+    assert f"hash is now {bundle.sha256[:12]}" in done.stdout
+
+
+def test_a_description_is_enough_and_made_up_text_is_called_so(folder: Path) -> None:
+    done = run(folder, "model", "--derived")
+    assert done.returncode == 0, done.stderr
+    assert "sentences of made-up text (give --texts for real ones)" in done.stdout
+    assert "described, and made anew at every start" in done.stdout
+    (export,) = open_bundle(folder / "model").exports
+    assert (export.kept, export.proof.held_out) == (False, False)
+
+
+def test_a_run_is_tried_on_what_it_kept_from_training(folder: Path) -> None:
+    (folder / "run").mkdir()
+    (folder / "model").rename(folder / "run" / "bundle")
+    shutil.copy(folder / "test.en", folder / "run" / "dev.source")
+    shutil.copy(folder / "test.en", folder / "run" / "dev.target")
+    (folder / "run" / "recipe.yaml").write_text(
+        "name: phrases\ndata:\n  train:\n  - {name: train, source: train.en, target: train.de}\n"
+        "  dev: {name: dev, source: dev.source, target: dev.target}\n",
+        encoding="utf-8",
+    )
+    done = run(folder, "run")
+    assert done.returncode == 0, done.stderr
+    assert "float32: 3 of 3 sentences of the dev set become what torch makes of them" in done.stdout
+    assert open_bundle(folder / "run").exports[0].proof.held_out
+    (folder / "run" / "dev.source").unlink()
+    assert "sentences of made-up text" in run(folder, "run").stdout
+
+
+def test_a_folder_for_ctranslate2_alone(folder: Path) -> None:
+    done = run(folder, "model", "--texts", "test.en", "--to", "plain")
+    assert done.returncode == 0, done.stderr
+    assert "plain: for ctranslate2.Translator('plain')" in done.stdout
+    code = """
+import ctranslate2, sentencepiece
+subwords = sentencepiece.SentencePieceProcessor(model_file="plain/vocab.model")
+rows = [subwords.encode("ten old houses.", out_type=str)]
+print(subwords.decode(ctranslate2.Translator("plain").translate_batch(rows)[0].hypotheses[0]))
+"""
+    used = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert used.stdout == "zehn alte Häuser.\n", used.stderr
+
+
+def heads_of_other_widths(folder: Path) -> None:
+    vocab = open_bundle(GOLDEN / "v1").vocab
+    shape = TransformerConfig(
+        source_vocabulary=300, target_vocabulary=300, d_model=8, num_heads=2, d_ff=8, d_k=3, d_v=5,
+        num_encoder_layers=1, num_decoder_layers=1,
+    )  # fmt: skip
+    write_bundle(folder, BundleInfo(model=shape), weights_of(build(shape)), vocab, Card())
+
+
+MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
+    "no such model": (("nowhere",), "nowhere: there is no such folder"),
+    "a recurrent model": ((str(GOLDEN / "v1-recurrent"),), "stays with torch: CTranslate2 has no recurrent models"),
+    "heads of other widths": (("wide",), "this model has d_k 3 and d_v 5"),
+    "a store that does not exist": (("model", "--store", "int4"), "--store int4: matrices are kept as float32, int16"),
+    "no text in the file": (("model", "--texts", "empty.en"), "--texts empty.en: there is no sentence in it"),
+    "no such text": (("model", "--texts", "tst.en"), "did you mean test.en"),
+    "two in one folder": (("model", "--store", "int8", "--store", "int16", "--to", "x"), "--to takes one export"),
+    "a folder with something in it": (("model", "--to", "model"), "--to model: give a folder that is new or empty"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, folder: Path) -> None:
+    (folder / "empty.en").write_text("\n \n", encoding="utf-8")
+    heads_of_other_widths(folder / "wide")
+    arguments, said = MISTAKES[name]
+    done = run(folder, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert open_bundle(folder / "model").exports == ()
+
+
+def test_without_torch_it_says_what_to_install(folder: Path) -> None:
+    code = """
+import importlib.util, sys
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "torch" else found(name, *more)
+sys.modules["torch"] = None
+sys.argv = ["dragoman", "export", "model"]
+from dragoman.cli.main import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "an export is compared with torch, which is not installed: pip install 'dragoman[train]'" in done.stderr
+
+
+def test_help_reads_well(folder: Path) -> None:
+    done = run(folder, "--help", COLUMNS="100")
+    for said in ("dragoman export run/ --store int8", "--derived", "--to", "inside its own folder"):
+        assert said in done.stdout
