@@ -7,13 +7,13 @@ from pydantic import Field
 from rich import box
 from rich.table import Table
 
-from dragoman import __version__
 from dragoman.config import Config
 from dragoman.data.characters import is_tokenised
 from dragoman.evaluation.metrics import Name, Score, compare
 from dragoman.evaluation.output import Output
 from dragoman.evaluation.reading import Reading
 from dragoman.evaluation.text import Text, TextFile
+from dragoman.version import __version__
 
 SIGNIFICANT: Final = 0.05
 _FEW: Final = 100
