@@ -1,25 +1,23 @@
 """`dragoman translate` as installed: what a user does with it, right and wrong."""
 
+import contextlib
+import gzip
 import os
 import pty
+import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import pytest
 
-from dragoman.bundle import open_bundle
-from dragoman.bundle.writing import store_alignment_heads, write_bundle
-from dragoman.data import hashed
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.moses import read_moses
-
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
-LINES = ["two red dogs.", "", "ten old\u2028houses.", "   ", "four green women."]
-GERMAN = ["zwei rote Hunde.", "", "zehn alte Häuser.", "", "vier grüne Frauen."]
+LINES = ["two red dogs.", "", "ten old houses.", "   ", "four green women."]
+GERMAN = ["zwei rote Hunde.", "", "zehn alte Häuser.", "   ", "vier grüne Frauen."]
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
@@ -39,18 +37,17 @@ def test_each_text_gives_a_line() -> None:
     assert done.stdout == as_bytes(["zwei rote Hunde.", "zehn alte Häuser.", "vier grüne Frauen."])
 
 
-def test_a_text_longer_than_any_file_name_is_a_text() -> None:
+def test_a_text_longer_than_any_file_name_is_a_text_and_each_of_its_sentences_is_translated() -> None:
     done = run(MODEL, "two red dogs. " * 400)
-    assert (done.returncode, done.stdout.count(b"\n")) == (0, 1), done.stderr
-    assert done.stdout.endswith(b"zwei rote Hunde.\n")
-    assert done.stderr == b"line 1 has 1,200 words: text may be lost in it; put each sentence on a line\n"
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"zwei rote Hunde. " * 400 + b"\n"
 
 
-def test_a_few_long_lines_are_told_of_and_not_all() -> None:
-    done = run(MODEL, input=as_bytes(["two red dogs."] + ["two red dogs. " * 51] * 5))
+def test_without_splitting_a_few_long_lines_are_told_of_and_not_all() -> None:
+    done = run(MODEL, "--no-split", input=as_bytes(["two red dogs."] + ["two red dogs. " * 51] * 5))
     told = done.stderr.decode().splitlines()
     assert [line.partition(":")[0] for line in told] == [f"line {number} has 153 words" for number in (2, 3, 4)]
-    assert told[-1].endswith("; further ones are not told")
+    assert told[-1].endswith("leave out --no-split; further ones are not told")
     assert done.stdout.count(b"\n") == 6
 
 
@@ -100,6 +97,68 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.stdout, done.stderr) == (b"zwei rote Hunde.\n", b"")
 
 
+def test_progress_with_rate_and_time_left_is_shown_on_a_terminal_and_nowhere_else(
+    exported: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.en").write_bytes(as_bytes([f"two red {i} dogs." for i in range(300)]))
+    command = [DRAGOMAN, "translate", exported, "--input", tmp_path / "a.en", "--output", tmp_path / "a.de"]
+    ours, theirs = pty.openpty()
+    wide = os.environ | {"COLUMNS": "120", "TERM": "xterm"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=wide)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal says that the other side is gone
+        while block := os.read(ours, 4096):
+            shown += block
+    os.close(ours)
+    assert process.wait(30) == 0
+    assert process.stdout is not None
+    assert process.stdout.read() == b""
+    process.stdout.close()
+    assert re.search(r"translate .*300/300.* [\d,]+/s.* 0:00:00", re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.decode()))
+    assert subprocess.run(command, capture_output=True, check=True, timeout=60).stderr == b""
+
+
+def test_a_program_that_waits_for_each_answer_gets_it(exported: Path) -> None:
+    process = subprocess.Popen(
+        [DRAGOMAN, "translate", exported], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for text, german in zip(LINES, GERMAN, strict=True):
+        process.stdin.write(f"{text}\n".encode())
+        process.stdin.flush()
+        assert process.stdout.readline().decode() == f"{german}\n"
+    rest, said = process.communicate(timeout=30)
+    assert (process.returncode, rest, said) == (0, b"", b"")
+
+
+def test_ctrl_c_leaves_no_half_a_file(exported: Path, tmp_path: Path) -> None:
+    """While it waits for its input, and while it translates."""
+    for lines in (
+        b"two red dogs.\n",
+        b"".join(b"ten old %d houses.\n" % i for i in range(2_500)),
+    ):
+        command = [DRAGOMAN, "translate", exported, "--output", tmp_path / "a.de"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(lines)
+        process.stdin.flush()
+        while not list(tmp_path.iterdir()):  # it has begun to write
+            assert process.poll() is None
+            time.sleep(0.05)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert time.monotonic() - begin < 5
+        assert process.stderr.read().decode() == f"stopped; {tmp_path / 'a.de'} is as it was\n"
+        process.stderr.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_in_a_terminal_each_line_is_answered_at_once() -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen([DRAGOMAN, "translate", MODEL], stdin=theirs, stdout=subprocess.PIPE)
@@ -114,139 +173,52 @@ def test_in_a_terminal_each_line_is_answered_at_once() -> None:
     os.close(ours)
 
 
-def aligned(*arguments: str) -> tuple[list[str], list[str], str]:
-    """The translations, their links, and what was said."""
-    done = run(*arguments, "--alignment", input=as_bytes(LINES))
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.decode().split("\n")
-    assert lines.pop() == ""
-    texts, links = zip(*(line.split(" ||| ") for line in lines), strict=True)
-    return list(texts), list(links), done.stderr.decode()
-
-
-def test_an_alignment_follows_each_translation(tmp_path: Path) -> None:
-    model = shutil.copytree(MODEL, tmp_path / "model")
-    texts, links, said = aligned(str(model))
-    assert texts == GERMAN
-    assert (links[1], links[3]) == ("", "")
-    for english, german, found in zip(LINES, GERMAN, read_moses(links), strict=True):
-        assert {target for _, target in found} == set(range(len(german.split())))
-        assert {source for source, _ in found} <= set(range(len(english.split())))
-    assert "its links are by a guess" in said
-    head = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read", measure="norm")
-    store_alignment_heads(model, (head,))
-    others, stored, said = aligned(str(model))
-    assert (others, said) == (GERMAN, "")
-    assert stored != links
-    align = [str(DRAGOMAN), "align", str(model), "--source", "a.en", "--target", "a.de"]
-    (tmp_path / "a.en").write_bytes(as_bytes(LINES))
-    (tmp_path / "a.de").write_bytes(as_bytes(GERMAN))
-    done = subprocess.run(align, cwd=tmp_path, capture_output=True, check=True, timeout=60)
-    assert done.stdout == as_bytes(stored)
-
-
-def test_a_long_text_is_aligned_to_its_end() -> None:
-    done = run(MODEL, "two red dogs. " * 40, "--alignment")
-    text, links = done.stdout.decode().removesuffix("\n").split(" ||| ")
-    found = next(read_moses([links]))
-    assert {target for _, target in found} == set(range(len(text.split())))
-    assert max(source for source, _ in found) >= 3 * 38
-
-
-Mistake = Callable[[Path], list[str]]
-
-
-def with_input(content: bytes) -> Mistake:
-    def mistake(folder: Path) -> list[str]:
-        (folder / "a.en").write_bytes(content)
-        return [MODEL, "--input", str(folder / "a.en"), "--output", str(folder / "a.de")]
-
-    return mistake
-
-
-def prepared(folder: Path) -> list[str]:
-    (folder / "manifest.json").write_bytes(hashed.render({"format_version": 1, "corpora": []}))
-    return [str(folder), "text"]
-
-
-def damaged(folder: Path) -> list[str]:
-    shutil.copytree(MODEL, folder / "model")
-    with (folder / "model" / "model.safetensors").open("ab") as file:
-        file.write(b"x")
-    return [str(folder / "model"), "text"]
-
-
-def onto_itself(folder: Path) -> list[str]:
-    with_input(b"two\n")(folder)
-    return [MODEL, "--input", str(folder / "a.en"), "--output", str(folder / "a.en")]
-
-
-def a_file_for_a_text(folder: Path) -> list[str]:
-    with_input(b"two\n")(folder)
-    return [MODEL, str(folder / "a.en")]
-
-
-def without_attention(folder: Path) -> list[str]:
-    from dragoman.models.build import build
-    from dragoman.models.config import RecurrentConfig
-    from dragoman.models.weights import weights_of
-
-    golden = open_bundle(Path(MODEL))
-    config = RecurrentConfig(context="first", source_vocabulary=300, target_vocabulary=300, d_model=8, d_embedding=6)
-    info = golden.info.model_copy(update={"model": config})
-    write_bundle(folder / "blind", info, weights_of(build(config)), golden.vocab, golden.card)
-    return [str(folder / "blind"), "two", "--alignment", "--output", str(folder / "a.de")]
-
-
-MISTAKES: dict[str, tuple[Mistake, str]] = {
-    "an alignment by a model without attention": (without_attention, "this model cannot align"),
-    "no model at all": (lambda _: [], "give its folder, as in: dragoman translate run/ 'A text.'; or try --demo"),
-    "a text and no model": (lambda _: ["A text."], "A text.: there is no such folder; the model comes first"),
-    "a folder that is not there": (lambda f: [str(f / "nowhere"), "text"], "there is no such folder"),
-    "a folder without a model": (lambda f: [str(f), "text"], "the folder that dragoman train has made"),
-    "a prepared folder": (prepared, "this is a prepared folder, not a model"),
-    "a damaged model": (damaged, "model.safetensors: the file has 76537 bytes instead of 76536"),
-    "a file for a model": (lambda f: [__file__, "text"], "this is a file, not a model's folder"),
-    "a file for a text": (a_file_for_a_text, "to translate its lines, give --input"),
-    "a demo and a model": (lambda _: ["--demo", MODEL, "text"], "--demo has a model of its own: leave out"),
-    "a text and an input": (lambda _: [MODEL, "text", "--input", __file__], "a text or --input, not both"),
-    "an input that is not there": (lambda f: [MODEL, "--input", str(f / "a.en")], "a.en: there is no such file"),
-    "an output in no folder": (
-        lambda f: [MODEL, "text", "--output", str(f / "b" / "a.de")],
-        "in a folder that is there",
-    ),
-    "an output that is no file": (lambda f: [MODEL, "text", "--output", "/dev/null"], "give the name of a file"),
-    "an output that is the input": (onto_itself, "is the input: give another name"),
-    "a line that is not UTF-8": (with_input(b"two\nr\xe4d\ndogs\n"), "a.en: line 2 is not UTF-8"),
-    "UTF-16": (with_input("two red dogs.\n".encode("utf-16")), "this looks like UTF-16 text"),
-    "half a character": (lambda _: [MODEL, os.fsdecode(b"two \xff")], "half of a character"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
-    mistake, named = MISTAKES[name]
-    done = run(*mistake(tmp_path))
-    assert (done.returncode, done.stdout) == (2, b""), done.stderr.decode()
-    assert done.stderr.decode().startswith("error: ")
-    assert done.stderr.count(b"\n") == 1
-    assert named in done.stderr.decode()
-    assert not (tmp_path / "a.de").exists()
-
-
 def test_bytes_that_are_no_text_on_standard_input_are_named_by_their_line() -> None:
     done = run(MODEL, input=b"two\nthree\nr\xe4d\n")
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
     assert b"standard input: line 3 is not UTF-8" in done.stderr
 
 
-def test_without_torch_it_says_what_to_install() -> None:
+def without(modules: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in an installation that lacks these modules."""
     code = f"""
 import sys
-sys.modules["torch"] = None
-sys.argv = ["dragoman", "translate", {MODEL!r}, "two"]
+from importlib.machinery import PathFinder
+lacking = {modules!r}
+class Lacking(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in lacking else super().find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Lacking
+sys.argv = ["dragoman", "translate", *{arguments!r}]
 from dragoman.cli.main import main
 main()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "error: this needs torch: pip install 'dragoman[train]'\n")
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+
+TRAINING = ["torch", "pyarrow", "matplotlib", "sacrebleu", "fsspec", "zstandard"]
+
+
+def test_without_torch_it_says_what_to_install() -> None:
+    done = without(TRAINING, MODEL, "two")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.endswith("the torch engine is not installed: pip install 'dragoman[train]'\n")
+
+
+def test_an_export_runs_where_nothing_for_training_is_installed(exported: Path, tmp_path: Path) -> None:
+    done = without(TRAINING, str(exported), "two red dogs. ten old houses.", "--alignment", "--nbest", "2")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.startswith("0 ||| zwei rote Hunde. zehn alte Häuser. ||| ")
+    (tmp_path / "a.jsonl").write_text('{"text": "two red dogs."}\n')
+    written = tmp_path / "b.jsonl.gz"
+    done = without(TRAINING, str(exported), "--input", str(tmp_path / "a.jsonl"), "--output", str(written))
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert gzip.decompress(written.read_bytes()) == b'{"text": "two red dogs.", "translation": "zwei rote Hunde."}\n'
+
+
+def test_parquet_without_arrow_says_what_to_install(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    done = without(TRAINING, str(exported), "--input", str(tmp_path / "a.parquet"), "--output", str(tmp_path / "b"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: this needs pyarrow: pip install 'dragoman[train]'\n"

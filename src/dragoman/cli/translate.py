@@ -1,142 +1,125 @@
 """`dragoman translate`: texts, files or a stream through a model; as many lines out as in, in the same order."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from io import BufferedReader
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-if TYPE_CHECKING:
-    from dragoman.bundle import Bundle
-    from dragoman.decoding.translator import Progress, Translator
+from dragoman.cli import translate_options as options
+from dragoman.cli.translate_answers import Answer
+from dragoman.cli.translate_asked import Asked, told_apart
+from dragoman.cli.translate_bulk import Shards
+from dragoman.cli.translate_bursts import Bursts
+from dragoman.cli.translate_formats import texts_in, translate_all
 
-_UTF8_BOM: Final = "\ufeff"
+if TYPE_CHECKING:
+    from dragoman.cli.translate_work import Work
+    from dragoman.decoding.translator import Progress
+
 _MANY_WORDS: Final = 150
 _TELLINGS: Final = 3
 
 
 def translate(
-    model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="The folder of a model or of a run; left out with --demo.")
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="What to translate; without it, lines are read from standard input."),
-    ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Use the small English-German model that is built in.")] = False,
-    source: Annotated[Path | None, typer.Option("--input", metavar="FILE", help="Translate the lines of FILE.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write here; FILE appears when all is translated.")
-    ] = None,
-    beam: Annotated[int | None, typer.Option(min=1, metavar="N", help="Hypotheses kept; else the model's own.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads to compute with; else all.")] = None,
-    alignment: Annotated[
-        bool, typer.Option("--alignment", help="Add which words belong together: translation ||| 0-0 1-2.")
-    ] = False,
+    model: options.Model = None,
+    text: options.Text = None,
+    demo: options.Demo = False,
+    source: options.Input = None,
+    output: options.Output = None,
+    format_: options.Format = None,
+    field: options.Field = None,
+    into: options.Into = None,
+    nbest: options.Nbest = None,
+    scores: options.Scores = False,
+    alignment: options.Alignment = False,
+    no_split: options.NoSplit = False,
+    protect: options.Protect = False,
+    prefix: options.Prefix = None,
+    beam: options.Beam = None,
+    threads: options.Threads = None,
+    engine: options.Engine = "auto",
+    compute: options.Compute = None,
+    shards: options.Shards = None,
+    out: options.Out = None,
+    workers: options.Workers = None,
+    shard_index: options.ShardIndex = None,
+    ray: options.Ray = False,
 ) -> None:
     """Translate with a trained model.
 
-    One line is one text: an empty line stays empty, and lines keep their order and number. With --alignment each is
-    followed by its links, source word and target word, from 0, split at white space.
+    One line is one text: an empty line stays empty, and lines keep their order and number. A text may have any number
+    of sentences; white space and the marks of lists come back as they were.
 
         dragoman translate run/ "A text."
 
         dragoman translate run/ < a.en > a.de
 
-        dragoman translate run/ --input a.en --output a.de
+        dragoman translate run/ --input a.jsonl --field question --output b.jsonl
+
+        dragoman translate run/ --shards 'in/*.parquet' --out out/
     """
-    folder, texts = _told_apart([*([] if model is None else [model]), *(text or [])], demo)
-    _refuse_mistakes(texts, source, output)
-    with ExitStack() as open_files:
-        lines = _told_of_long_ones(_lines(texts, source, open_files))
-        from dragoman.bundle import open_bundle
-
-        bundle = open_bundle(folder)
-        from dragoman.decoding.translator import WINDOW, Translator  # heavy, so after all that may be wrong
-
-        translator = Translator.of(bundle, threads, beam)
-        typed = not texts and source is None and sys.stdin.isatty()
-        if typed:
-            print("type a text and press Enter; Ctrl-D ends", file=sys.stderr)
-        progress = _progress(open_files, source, bool(texts) or typed or (output is None and sys.stdout.isatty()))
-        if alignment:
-            _write(_aligned(bundle, translator, lines, 1 if typed else WINDOW, progress), output)
-        else:
-            _write(translator.translate_iter(lines, 1 if typed else WINDOW, progress), output)
+    folder, texts = told_apart([*([] if model is None else [model]), *(text or [])], demo)
+    asked = Asked(
+        *(folder, texts, source, output, format_, field, into, nbest, scores, alignment),
+        *(not no_split, protect, prefix, beam, threads, engine, compute),
+    )
+    many = Shards(shards, out, workers, shard_index, ray)
+    many.refuse_mistakes(asked)
+    asked.refuse_mistakes(many.pattern is not None)
+    if many.pattern is not None:
+        many.carry_out(asked)
+        return
+    try:
+        _translate(asked)
+    except KeyboardInterrupt:
+        print("stopped" + (f"; {asked.output} is as it was" if asked.output else ""), file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
-def _aligned(
-    bundle: "Bundle", translator: "Translator", lines: Iterable[str], window: int, progress: "Progress | None"
-) -> Iterator[str]:
-    """Each translation with its links, from a forced pass over the tokens that the search chose."""
-    from dragoman.cli.align_head import tell_of_guess
-    from dragoman.data.moses import to_moses
-    from dragoman.decoding.translator import windows
-    from dragoman.inspection.aligner import Aligner
+def _translate(asked: Asked) -> None:
+    from dragoman.bundle import open_bundle
 
-    aligner = Aligner.of(bundle)
-    tell_of_guess(aligner, str(bundle.folder))
-    for some, within in windows(lines, window, progress):
-        translations = translator.parts(some, within)
-        for parts, links in zip(translations, aligner.links_of(some, translations), strict=True):
-            yield f"{' '.join(part.text for part in parts)} ||| {to_moses(links)}"
+    bundle = open_bundle(asked.folder)
+    total = texts_in(asked)
+    from dragoman.cli.translate_work import Work  # heavy, so after most that may be wrong
 
-
-def _told_apart(arguments: list[str], demo: bool) -> tuple[Path, list[str]]:
-    """The model's folder and the texts."""
-    from dragoman.bundle import demo_folder
-
-    if demo:
-        if arguments and _named(arguments[0], _is_model):
-            raise ValueError(f"--demo has a model of its own: leave out {arguments[0]}, or leave out --demo")
-        return demo_folder(), arguments
-    if not arguments:
-        raise ValueError("which model? give its folder, as in: dragoman translate run/ 'A text.'; or try --demo")
-    folder = Path(arguments[0])
-    if not folder.exists() and not arguments[1:]:
-        raise ValueError(f"{folder}: there is no such folder; the model comes first: dragoman translate run/ 'A text.'")
-    return folder, arguments[1:]
+    work = Work(asked, bundle)
+    typed = asked.reads_standard_input and sys.stdin is not None and sys.stdin.isatty()
+    if typed:
+        print("type a text and press Enter; Ctrl-D ends", file=sys.stderr)
+    quiet = bool(asked.texts) or typed or (asked.output is None and sys.stdout.isatty())
+    with ExitStack() as stack:
+        progress = None if quiet or not sys.stderr.isatty() else _progress(stack, total)
+        translate_all(asked, lambda texts: _answers(work, asked, texts, progress))
 
 
-def _is_model(folder: Path) -> bool:
-    """A bundle, or a run with one in it."""
-    return any((folder / place / "manifest.json").is_file() for place in ("", "bundle"))
+def _answers(work: "Work", asked: Asked, texts: Iterable[str], progress: "Progress | None") -> Iterator[Answer]:
+    lines = texts if asked.split else told_of_long_ones(texts)
+    return _in_bursts(work, lines, progress) if asked.reads_standard_input else work.answers(lines, progress)
 
 
-def _named(text: str, kind: Callable[[Path], bool]) -> bool:
-    """Whether a text is the name of something; what is too long for a name is a text."""
-    return len(text.encode(errors="surrogateescape")) < 256 and kind(Path(text))
+def _in_bursts(work: "Work", lines: Iterable[str], progress: "Progress | None") -> Iterator[Answer]:
+    done = 0
+    answers = Bursts(lines).each(lambda burst: work.answers(burst, progress and _after(progress, done)))
+    for done, answer in enumerate(answers, 1):  # noqa: B007  # a later burst asks for it
+        yield answer
 
 
-def _refuse_mistakes(texts: list[str], source: Path | None, output: Path | None) -> None:
-    if texts and source:
-        raise ValueError("give a text or --input, not both")
-    if len(texts) == 1 and _named(texts[0], Path.is_file):
-        raise ValueError(f"{texts[0]} is a file: to translate its lines, give --input {texts[0]}")
-    if source and not source.is_file():
-        raise ValueError(f"{source}: {'this is no file' if source.exists() else 'there is no such file'}")
-    if output and (not output.resolve().parent.is_dir() or (output.exists() and not output.is_file())):
-        raise ValueError(f"--output {output}: give the name of a file in a folder that is there")
-    if source and output and output.exists() and output.samefile(source):
-        raise ValueError(f"--output {output} is the input: give another name")
+def _after(progress: "Progress", before: int) -> "Progress":
+    return lambda done, read: progress(before + done, before + read)
 
 
-def _lines(texts: list[str], source: Path | None, open_files: ExitStack) -> Iterable[str]:
-    """What to translate. A file is read through once before, so that nothing is begun that must be broken off."""
-    if texts:
-        return [line for text in texts for line in text.split("\n")]
-    if source:
-        with source.open("rb") as file:
-            for _ in _decoded(file, str(source)):
-                pass
-        return _decoded(open_files.enter_context(source.open("rb")), str(source))
-    return _decoded(sys.stdin.buffer, "standard input")
+def _progress(stack: ExitStack, total: int | None) -> "Progress":
+    from dragoman.cli.progress import shown
+
+    tell = stack.enter_context(shown())
+    tell("translate", 0, total)
+    return lambda done, _: tell("translate", done, total)
 
 
-def _told_of_long_ones(lines: Iterable[str]) -> Iterator[str]:
+def told_of_long_ones(lines: Iterable[str]) -> Iterator[str]:
     """The same lines. Models learn from single sentences, and lose much of a whole page without a sign of it."""
     told = 0
     for number, line in enumerate(lines, 1):
@@ -145,58 +128,7 @@ def _told_of_long_ones(lines: Iterable[str]) -> Iterator[str]:
             told += 1
             more = "; further ones are not told" if told == _TELLINGS else ""
             print(
-                f"line {number:,} has {num_words:,} words: text may be lost in it; put each sentence on a line{more}",
+                f"line {number:,} has {num_words:,} words: text may be lost in it; leave out --no-split{more}",
                 file=sys.stderr,
             )
         yield line
-
-
-def _decoded(stream: IO[bytes], name: str) -> Iterator[str]:
-    """Only a newline ends a line; a carriage return before it goes with it."""
-    from dragoman.data.sniff import refuse
-
-    start = stream.peek(1) if isinstance(stream, BufferedReader) else b""
-    if start:
-        refuse(name, start)
-    for number, line in enumerate(stream, 1):
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: line {number} is not UTF-8; convert it: iconv -f <ENCODING> -t UTF-8") from error
-        yield text.rstrip("\r\n").removeprefix(_UTF8_BOM if number == 1 else "")
-
-
-def _progress(open_files: ExitStack, source: Path | None, quiet: bool) -> Callable[[int, int], None] | None:
-    """A bar on the terminal, unless the translations are shown there themselves."""
-    if quiet or not sys.stderr.isatty():
-        return None
-    from dragoman.cli.progress import shown
-
-    total = None
-    if source:
-        with source.open("rb") as file:
-            total = sum(1 for _ in file)
-    tell = open_files.enter_context(shown())
-    tell("translate", 0, total)
-    return lambda done, _: tell("translate", done, total)
-
-
-def _write(translations: Iterable[str], output: Path | None) -> None:
-    """UTF-8 wherever it goes: what a terminal's settings cannot show must not be lost in a file."""
-    lines = (f"{text}\n".encode() for text in translations)
-    if output:
-        from dragoman.data.durable import write_durably
-
-        write_durably(output.resolve(), lambda sink: _pour(lines, sink.write))
-    else:
-        _pour(lines, _say)
-
-
-def _pour(lines: Iterable[bytes], write: Callable[[bytes], object]) -> None:
-    for line in lines:
-        write(line)
-
-
-def _say(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()  # whoever reads may be waiting for it

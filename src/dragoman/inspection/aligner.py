@@ -1,16 +1,12 @@
 """Lines in, links between their words out: a model is led through the targets, in batches, and one head is watched.
 
 Only the attention that is asked for is captured, all others stay on the fast path, and no token is scored: aligning
-costs no more than scoring the same pairs. Words are those of the lines as they stand, split at white space, whatever
-mending made of them before the model read them.
+costs no more than scoring the same pairs.
 """
 
-import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray
@@ -19,18 +15,17 @@ from torch import Tensor, nn
 from dragoman.attention.multihead import MultiHead
 from dragoman.attention.tap import Sight, Tap, seams
 from dragoman.bundle import Bundle
-from dragoman.data.alignment import AlignmentHead, LinkRule, Links, WordMap, links, word_map
+from dragoman.data.alignment import AlignmentHead, LinkRule, Links, WordMap, links
 from dragoman.data.characters import mended
-from dragoman.data.subwords import Subwords
-from dragoman.data.vocab import EOS, PAD, Vocab
+from dragoman.data.vocab import PAD, Vocab
 from dragoman.decoding.batching import alike, require_short
 from dragoman.decoding.torch_engine import load_model
 from dragoman.decoding.translator import Part
 from dragoman.decoding.walk import require_eval
-from dragoman.inspection import segmentation
 from dragoman.inspection.alignment_heads import ARGMAX
 from dragoman.inspection.capture import value_norms
-from dragoman.inspection.trace import Tokens, kind_of
+from dragoman.inspection.trace import kind_of
+from dragoman.inspection.words import Sides, links_written, mean_given, sides_of, words_given
 from dragoman.models.seq2seq import Seq2Seq, shifted
 
 Progress = Callable[[str, int, int | None], None]
@@ -40,13 +35,6 @@ BATCH_TOKENS: Final = 2048
 
 WINDOW: Final = 4096
 """Pairs whose tokens are held at a time."""
-
-
-class Sides(NamedTuple):
-    """A pair as the model reads it. `text` and `words` are of the lines; pieces and spans, of the mended text."""
-
-    source: Tokens
-    target: Tokens
 
 
 class Aligner:
@@ -88,9 +76,7 @@ class Aligner:
 
     def links_of(self, lines: Sequence[str], translations: Sequence[Sequence[Part]]) -> list[Links]:
         """Those of lines and of what a translator wrote for them, token by token as it was written."""
-        sides = [_written(self.vocab, *pair) for pair in zip(lines, translations, strict=True)]
-        maps = iter(self.word_maps([part for parts in sides for part in parts]))
-        return [frozenset().union(*(links(next(maps), self.rule) for _ in parts)) for parts in sides]
+        return links_written(self.vocab, lines, translations, self.word_maps, self.rule)
 
     def word_maps(self, pairs: Sequence[Sides], progress: Progress | None = None) -> list[WordMap]:
         """What each target word gave to each source word, pair by pair."""
@@ -108,7 +94,10 @@ class Aligner:
 
     def _of_batch(self, batch: Sequence[Sides]) -> list[WordMap]:
         weights = self._watched(batch)
-        return [_mean([_words(weights[head][i], pair, head) for head in self.heads]) for i, pair in enumerate(batch)]
+        return [
+            mean_given([words_given(weights[head][i], pair, head) for head in self.heads])
+            for i, pair in enumerate(batch)
+        ]
 
     @torch.inference_mode()
     def _watched(self, batch: Sequence[Sides]) -> dict[AlignmentHead, Float[ndarray, "batch target source"]]:
@@ -148,56 +137,6 @@ def require_short_lines(model: Seq2Seq[Any, Any], vocab: Vocab, sources: Sequenc
         require_short(side, subwords.encode([mended(line) for line in lines]).lengths, model.max_target)
 
 
-def sides_of(vocab: Vocab, source: str, target: str) -> Sides:
-    """Two lines as a model reads them."""
-    return Sides(*(_read(subwords, line) for subwords, line in ((vocab.source, source), (vocab.target, target))))
-
-
-def _read(subwords: Subwords, line: str) -> Tokens:
-    text = mended(line)
-    return _counted(segmentation.of_text(subwords, text), word_numbers(line, [text])[0], line)
-
-
-def _written(vocab: Vocab, line: str, parts: Sequence[Part]) -> list[Sides]:
-    """A line and its translation, part by part, their words counted through."""
-    text = " ".join(part.text for part in parts)
-    numbers = word_numbers(line, [part.source for part in parts])
-    sides, before = [], 0
-    for part, own in zip(parts, numbers, strict=True):
-        source = segmentation.of_text(vocab.source, part.source)
-        target = segmentation.of_ids(vocab.target, [*part.tokens, EOS])
-        after = before + len(part.text.split())
-        sides.append(Sides(_counted(source, own, line), _counted(target, range(before, after), text)))
-        before = after
-    return sides
-
-
-def word_numbers(line: str, read: Sequence[str]) -> list[list[int]]:
-    """For each text that a model read of a line, one after the other, where in the line each of its words stands.
-
-    Mending may take a word away, split it or join two, and what is too long is cut even within a word. So it goes by
-    letters: a word of the text is the one of the line that its first letter comes from.
-    """
-    owners = [i for i, word in enumerate(line.split()) for _ in range(_letters(mended(word)))] or [0]
-    found, place = [], 0
-    for text in read:
-        numbers = []
-        for word in text.split():
-            numbers.append(owners[min(place, len(owners) - 1)])
-            place += _letters(word)
-        found.append(numbers)
-    return found
-
-
-def _letters(text: str) -> int:
-    """Without spaces, and without what is invisible: whether that is mended depends on the whole line."""
-    return sum(not letter.isspace() and unicodedata.category(letter) != "Cf" for letter in text)
-
-
-def _counted(tokens: Tokens, numbers: Sequence[int], text: str) -> Tokens:
-    return replace(tokens, text=text, words=tuple(-1 if word < 0 else numbers[word] for word in tokens.words))
-
-
 class _Eye:
     """The attentions to be watched, by the numbers that name them under a tap, and what their values are worth."""
 
@@ -220,23 +159,6 @@ def _chosen(head: AlignmentHead, tap: Tap, name: str, eye: _Eye) -> Float[ndarra
         weights = weights * eye.norms[name][:, :, None]
     one = weights.mean(dim=1) if head.head is None else weights[:, head.head]
     return one.double().cpu().numpy()
-
-
-def _words(weights: Float[ndarray, "target source"], pair: Sides, head: AlignmentHead) -> WordMap:
-    source, target = pair
-    real = weights[: len(target), : len(source)]
-    return word_map(real, source.words, target.words, head.rows, (len(source.text.split()), len(target.text.split())))
-
-
-def _mean(maps: list[WordMap]) -> WordMap:
-    """Of several heads, each word's weights as shares: norms have no common size."""
-    if len(maps) == 1:
-        return maps[0]
-    totals = [given.words.sum(-1) + given.eos for given in maps]
-    scales = [np.divide(1, total, out=np.zeros_like(total), where=total > 0) for total in totals]
-    words = [given.words * scale[:, None] for given, scale in zip(maps, scales, strict=True)]
-    eos = [given.eos * scale for given, scale in zip(maps, scales, strict=True)]
-    return WordMap(np.mean(words, axis=0), np.mean(eos, axis=0))
 
 
 def _require(model: nn.Module, head: AlignmentHead) -> None:

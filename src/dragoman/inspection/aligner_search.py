@@ -10,10 +10,11 @@ from dragoman.data.moses import Gold
 from dragoman.inspection.aer import AlignmentScore
 from dragoman.inspection.aer_grid import AlignmentGrid, grid
 from dragoman.inspection.agreement import Agreement, agreement
-from dragoman.inspection.aligner import Progress, sides_of
+from dragoman.inspection.aligner import Progress
 from dragoman.inspection.alignment_heads import head_links
 from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.trace import Trace
+from dragoman.inspection.words import sides_of
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,14 @@ from dragoman.bundle import open_bundle
 from dragoman.bundle.writing import write_bundle
 from dragoman.data.alignment import AlignmentHead, LinkRule, WordMap, links
 from dragoman.data.vocab import EOS, Vocab
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.translator import Part, Translator
 from dragoman.inspection import aligner as aligner_file
 from dragoman.inspection import segmentation
-from dragoman.inspection.aligner import Aligner, Sides, attentions, best_guess, sides_of, word_numbers
+from dragoman.inspection.aligner import Aligner, attentions, best_guess
 from dragoman.inspection.alignment_heads import all_links, head_links
 from dragoman.inspection.inspector import Inspector
+from dragoman.inspection.words import Sides, sides_of
 from dragoman.models.build import build
 from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq
@@ -155,27 +157,6 @@ def test_nothing_gives_nothing() -> None:
     assert Aligner(larger(), vocab()).links(["\u2060 \u2060"], ["zwei rote"]) == [frozenset()]  # mended, it is empty
 
 
-@pytest.mark.parametrize(
-    ("line", "read", "numbers"),
-    [
-        ("two red dogs.", ["two red dogs."], [[0, 1, 2]]),
-        ("  two\tred  dogs. ", ["two red dogs."], [[0, 1, 2]]),
-        ("two\u00a0red dogs.", ["two\u00a0red dogs."], [[0, 1, 2]]),
-        ("two \u2060 red", ["two red"], [[0, 2]]),
-        ("two\u2581red dogs", ["two red dogs"], [[0, 0, 1]]),
-        ("two\x1fred dogs", ["twored dogs"], [[0, 2]]),
-        ("gru\u0308ne Ha\u0308user da", ["grüne Häuser da"], [[0, 1, 2]]),
-        ("a\u200f שלום b", ["a\u200f שלום b"], [[0, 1, 2]]),
-        ("two red dogs. ten old", ["two red", "dogs.", "ten old"], [[0, 1], [2], [3, 4]]),
-        ("Donaudampf ahoi", ["Donau", "dampf ahoi"], [[0], [0, 1]]),
-        ("", [], []),
-    ],
-    ids=["plain", "spaces", "no-break", "a word less", "split", "joined", "NFC", "marks", "parts", "cut", "empty"],
-)
-def test_words_are_those_of_the_line_however_mended(line: str, read: list[str], numbers: list[list[int]]) -> None:
-    assert word_numbers(line, read) == numbers
-
-
 def test_links_count_the_words_of_the_lines_as_they_stand() -> None:
     aligner = Aligner(inspector("v1").model, vocab())
     (plain,) = aligner.links(["two red dogs."], ["zwei rote Hunde."])
@@ -201,9 +182,8 @@ def test_tokens_that_no_text_is_cut_into_are_aligned_as_they_were_written() -> N
     assert target.decode(tokens) == "rote zwei"
     captured = model.capture(model.read(SOURCES[0]), segmentation.of_ids(target, [*tokens, EOS]))
     for head in all_links(captured).heads:
-        (found,) = Aligner(model.model, vocab(), (head,)).links_of(
-            SOURCES[:1], [[Part(SOURCES[0], tokens, "rote zwei")]]
-        )
+        part = Part(SOURCES[0], (Hypothesis(tokens, (), 0.0, False),), "rote zwei")
+        (found,) = Aligner(model.model, vocab(), (head,)).links_of(SOURCES[:1], [[part]])
         assert found == head_links(captured, head), head
 
 

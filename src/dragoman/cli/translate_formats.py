@@ -1,0 +1,142 @@
+"""Where the texts of `dragoman translate` come from and where the answers go: lines, JSON lines or Parquet."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from dragoman.cli.translate_answers import Answers, Shape
+from dragoman.cli.translate_asked import Asked
+
+if TYPE_CHECKING:
+    from dragoman.data.durable import Sink
+    from dragoman.decoding.bulk.packing import Line
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """Takes bytes."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+def texts_in(asked: Asked) -> int | None:
+    """How many there are, where that can be known. A file is read through once, so that nothing is begun that must be
+    broken off.
+    """
+    if asked.texts:
+        return len(_given(asked))
+    if asked.source is None:
+        return None
+    if asked.kind == "parquet":
+        return _rows(asked.source)
+    lines = _lines(asked)
+    return sum(1 for _ in (_objects(asked, lines) if asked.kind == "jsonl" else lines))
+
+
+def translate_all(asked: Asked, answers: Answers) -> None:
+    """From end to end. A file that is there is whole; on standard output, whoever reads may be waiting."""
+    if asked.output is None:
+        _pour(asked, answers, _Said())
+        return
+    from dragoman.data.durable import write_durably
+
+    output = asked.output.resolve()
+    write_durably(output, lambda sink: _into_file(asked, answers, sink))
+
+
+def _into_file(asked: Asked, answers: Answers, sink: "Sink") -> None:
+    if asked.kind == "parquet":
+        _pour_parquet(asked, answers, sink)
+        return
+    from dragoman.decoding.bulk.packing import packed
+
+    assert asked.output is not None
+    with packed(asked.output, sink) as writer:
+        _pour(asked, answers, writer)
+
+
+def _pour(asked: Asked, answers: Answers, writer: Writer) -> None:
+    if asked.kind == "jsonl":
+        _pour_jsonl(asked, answers, writer)
+        return
+    texts = _given(asked) if asked.texts else (line.text for line in _lines(asked))
+    for number, answer in enumerate(answers(texts)):
+        writer.write(f"{asked.shape.line(number, answer)}\n".encode())
+
+
+def _pour_jsonl(asked: Asked, answers: Answers, writer: Writer) -> None:
+    from dragoman.decoding.bulk.jsonl_shard import with_member
+    from dragoman.decoding.bulk.rows import in_step
+
+    for line, values in in_step(_objects(asked, _lines(asked)), _values(asked.shape, answers)):
+        writer.write(with_member(line._replace(end="\n"), asked.columns.into, values).encode())
+
+
+def _pour_parquet(asked: Asked, answers: Answers, sink: "Sink") -> None:
+    from dragoman.decoding.bulk.parquet_shard import translate_parquet
+
+    assert asked.source is not None
+    translate_parquet(asked.source, sink, asked.columns, _values(asked.shape, answers), _type(asked.shape))
+
+
+def _values(shape: Shape, answers: Answers) -> Callable[[Iterable[str]], Iterator[object]]:
+    return lambda texts: map(shape.value, answers(texts))
+
+
+def _type(shape: Shape) -> Any:
+    """Of what is written: None for text."""
+    import pyarrow as pa
+
+    if not (shape.several or shape.scores or shape.alignment):
+        return None
+    scores = [("score", pa.float64())] if shape.scores or shape.several else []
+    links = [("alignment", pa.string())] if shape.alignment else []
+    found = pa.struct([("text", pa.string()), *scores, *links])
+    return pa.list_(found) if shape.several else found
+
+
+def _given(asked: Asked) -> list[str]:
+    return [line for text in asked.texts for line in text.split("\n")]
+
+
+def _objects(asked: Asked, lines: "Iterable[Line]") -> "Iterator[tuple[Line, list[str | None]]]":
+    from dragoman.decoding.bulk.jsonl_shard import objects
+
+    return objects(lines, _name(asked), asked.columns)
+
+
+def _lines(asked: Asked) -> "Iterator[Line]":
+    from dragoman.decoding.bulk.packing import decoded, read_lines
+
+    return read_lines(asked.source) if asked.source else decoded(_standard_input(), _name(asked))
+
+
+def _standard_input() -> IO[bytes]:
+    """In a reader of its own: the thread that waits at Python's own one would not let the program end."""
+    if sys.stdin is None:
+        raise ValueError("there is no standard input here: give a text or --input")
+    return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
+
+
+def _name(asked: Asked) -> str:
+    return str(asked.source) if asked.source else "standard input"
+
+
+def _rows(source: Path) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return int(pq.read_metadata(source).num_rows)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{source}: not a Parquet file, or a damaged one: {error}") from None
+
+
+class _Said:
+    """Standard output, as bytes: what a terminal's settings cannot show must not be lost in a pipe."""
+
+    def write(self, data: bytes, /) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()

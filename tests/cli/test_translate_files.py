@@ -1,0 +1,142 @@
+"""`dragoman translate` from file to file: text, JSON lines and Parquet, packed or not; what is not translated stays."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+TEXTS = ["two red dogs.", "", "ten old houses. four green women.", " - two red\t tables.", "two red dogs."]
+GERMAN = ["zwei rote Hunde.", "", "zehn alte Häuser. vier grüne Frauen.", " - zwei rote\t tische.", "zwei rote Hunde."]
+
+
+def run(model: Path, *arguments: object, given: bytes | None = None) -> str:
+    """What it wrote; it said nothing."""
+    command = [str(DRAGOMAN), "translate", str(model), *map(str, arguments)]
+    done = subprocess.run(command, input=given or b"", capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def german(exported: Path) -> list[str]:
+    """Each text on its own: what comes of it in a file must be the same."""
+    found = run(exported, *TEXTS).split("\n")
+    assert found.pop() == ""
+    assert found[:3] == GERMAN[:3]
+    assert found[3].startswith(" - zwei")
+    return found
+
+
+def packed(name: str, data: bytes) -> bytes:
+    if name.endswith(".gz"):
+        return gzip.compress(data)
+    return pa.compress(data, "zstd", asbytes=True) if name.endswith(".zst") else data
+
+
+def unpacked(path: Path) -> bytes:
+    if path.suffix == ".zst":
+        with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
+            return bytes(stream.read())
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "output"), [("a.txt", "b.de"), ("a.en.gz", "b.gz"), ("a.en", "b.zst"), ("a.zst", "b.txt.gz")]
+)
+def test_text_goes_from_file_to_file_however_they_are_packed(
+    name: str, output: str, exported: Path, german: list[str], tmp_path: Path
+) -> None:
+    lines = "".join(f"{text}\n" for text in TEXTS).encode()
+    (tmp_path / name).write_bytes(packed(name, lines))
+    assert run(exported, "--input", tmp_path / name, "--output", tmp_path / output) == ""
+    assert unpacked(tmp_path / output).decode() == "".join(f"{text}\n" for text in german)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, output])
+
+
+def test_a_json_object_comes_back_to_the_last_digit_with_its_translation_behind(
+    exported: Path, german: list[str], tmp_path: Path
+) -> None:
+    odd = [
+        '{"text": "two red dogs.", "price": 1.50, "huge": 12345678901234567890, "e": 1E5, "é": "\\u00e9"}',
+        '  {"nested": {"text": [1,  2]},"text":"ten old houses. four green women."}  ',
+        "",
+        '{"a": null, "text": null}',
+        '{"text": " - two red\\t tables.", "twice": 1, "twice": 2}',
+    ]
+    expected = [
+        f'{odd[0][:-1]}, "translation": "{german[0]}"}}',
+        f'{odd[1].rstrip()[:-1]}, "translation": "{german[2]}"}}  ',
+        "",
+        '{"a": null, "text": null, "translation": null}',
+        f'{odd[4][:-1]}, "translation": {json.dumps(german[3], ensure_ascii=False)}}}',
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in odd), encoding="utf-8")
+    run(exported, "--input", tmp_path / "a.jsonl", "--output", tmp_path / "b.jsonl")
+    assert (tmp_path / "b.jsonl").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
+    piped = run(exported, "--format", "jsonl", given=(tmp_path / "a.jsonl").read_bytes())
+    assert piped == "".join(f"{line}\n" for line in expected)
+
+
+def test_fields_have_the_names_that_are_given(exported: Path) -> None:
+    given = b'{"text": 7, "question": "two red dogs.", "translation": true}\n'
+    found = run(exported, "--format", "jsonl", "--field", "question", "--into", "frage", given=given)
+    assert found == '{"text": 7, "question": "two red dogs.", "translation": true, "frage": "zwei rote Hunde."}\n'
+
+
+def test_a_text_of_several_lines_keeps_them_in_json(exported: Path) -> None:
+    given = json.dumps({"text": "two red dogs.\r\n\r\n* ten old houses.\n"}).encode()
+    (found,) = map(json.loads, run(exported, "--format", "jsonl", given=given).splitlines())
+    assert found["translation"] == "zwei rote Hunde.\r\n\r\n* zehn alte Häuser.\n"
+
+
+def test_a_column_of_parquet_becomes_another_and_all_others_stay(
+    exported: Path, german: list[str], tmp_path: Path
+) -> None:
+    table = pa.table(
+        {
+            "id": pa.array(range(6), pa.int16()),
+            "english": pa.array([*TEXTS, None], pa.large_string()),
+            "tags": pa.array([["a"], [], None, ["b", "c"], [], []]),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    run(
+        *(exported, "--input", tmp_path / "a.parquet", "--output", tmp_path / "b.parquet"),
+        *("--field", "english", "--into", "german"),
+    )
+    found = pq.read_table(tmp_path / "b.parquet")
+    assert found.drop(["german"]) == table
+    assert found["german"].to_pylist() == [*german, None]
+
+
+def test_what_is_written_beside_a_translation_has_a_place_in_json_and_parquet(exported: Path, tmp_path: Path) -> None:
+    beside = ["--nbest", "2", "--alignment"]
+    given = b'{"text": "two red dogs."}\n'
+    (found,) = map(json.loads, run(exported, "--format", "jsonl", *beside, given=given).splitlines())
+    best, other = found["translation"]
+    assert list(best) == ["text", "score", "alignment"]
+    assert best["text"] == "zwei rote Hunde."
+    assert 0 > best["score"] > other["score"]
+    pq.write_table(pa.table({"text": ["two red dogs.", None]}), tmp_path / "a.parquet")
+    run(exported, "--input", tmp_path / "a.parquet", "--output", tmp_path / "b.parquet", *beside)
+    assert pq.read_table(tmp_path / "b.parquet")["translation"].to_pylist() == [[best, other], None]
+    (scored,) = map(json.loads, run(exported, "--format", "jsonl", "--scores", given=given).splitlines())
+    assert scored["translation"] == {"text": best["text"], "score": best["score"]}
+
+
+def test_a_file_of_many_lines_keeps_their_order_and_number(exported: Path, tmp_path: Path) -> None:
+    """More than one window, with lines that are the same and lines that are empty."""
+    numbers, nouns = ["two", "three", "four", "ten"], ["dogs", "houses", "tables", "women"]
+    texts = [f"{numbers[i % 4]} red {nouns[i * i % 7 % 4]}." if i % 5 else "" for i in range(3_000)]
+    alone = dict(zip(sorted(set(texts)), run(exported, *sorted(set(texts))).split("\n"), strict=False))
+    (tmp_path / "a").write_text("".join(f"{text}\n" for text in texts))
+    run(exported, "--input", tmp_path / "a", "--output", tmp_path / "b")
+    *found, last = (tmp_path / "b").read_bytes().decode().split("\n")
+    assert last == ""
+    assert found == [alone[text] for text in texts]

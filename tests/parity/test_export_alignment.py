@@ -1,0 +1,98 @@
+"""Links by the attention that CTranslate2 shows are those that torch finds by the same heads."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.bundle import Bundle, Export, Proof, demo_folder, open_bundle
+from dragoman.data.alignment import AlignmentHead
+from dragoman.data.durable import FileInfo
+from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.translator import Translator
+from dragoman.export.ctranslate2 import weights_file
+from dragoman.inspection.aligner import Aligner
+from dragoman.inspection.export_aligner import ExportAligner
+from dragoman.inspection.words import Sides, sides_of
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
+TEXTS = [
+    "Where is the station?",
+    "yes",
+    "The old man sat on the bench in the park and read a book about the history of the city.",
+    "Click OK to save the document.",
+    "I have  never\tseen him.",
+    "supercalifragilisticexpialidocious 12345",
+]
+TARGETS = ["Wo ist der Bahnhof?", "ja", "Der Mann saß im Park.", "Das Haus ist rot.", "Ich sah ihn nie.", "Zahl 9"]
+
+
+def cross(layer: int, head: int | None, rows: str = "written") -> AlignmentHead:
+    name = f"decoder.layers.{layer}.cross_attention"
+    return AlignmentHead.model_validate({"layer": name, "head": head, "rows": rows})
+
+
+def engine(bundle: Bundle, heads: tuple[AlignmentHead, ...]) -> CTranslate2Engine:
+    file = FileInfo(file="of-this-test.bin", sha256="0" * 64, num_bytes=0)
+    proof = Proof(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
+    export = Export(store="float32", file=file, kept=False, alignment_heads=heads, proof=proof)
+    return CTranslate2Engine.of(bundle, export, weights_file(bundle, "float32", heads), threads=1)
+
+
+@cache
+def demo() -> Bundle:
+    return open_bundle(demo_folder())
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [(cross(1, 2),), (cross(2, 3), cross(2, 0)), (cross(0, None),), (cross(2, 1, "read"),)],
+    ids=["one", "two", "all", "read"],
+)
+def test_links_are_those_of_torch(heads: tuple[AlignmentHead, ...]) -> None:
+    bundle = demo()
+    ours = ExportAligner(engine(bundle, heads), bundle.vocab)
+    theirs = Aligner.of(bundle, heads)
+    translator = Translator(ours.engine, bundle.vocab, SearchOptions(beam_size=2))
+    written = translator.parts(TEXTS)
+    found = ours.links_of(TEXTS, written)
+    assert found == theirs.links_of(TEXTS, written)
+    assert all(found)
+
+
+@pytest.mark.parametrize("heads", [(cross(1, 2),), (cross(2, 3), cross(2, 0)), (cross(0, None),)])
+def test_what_each_word_gave_is_what_it_gave_in_torch_even_to_targets_that_no_search_would_choose(
+    heads: tuple[AlignmentHead, ...],
+) -> None:
+    bundle = demo()
+    pairs: list[Sides] = [sides_of(bundle.vocab, *pair) for pair in zip(TEXTS, TARGETS, strict=True)]
+    ours = ExportAligner(engine(bundle, heads), bundle.vocab).word_maps(pairs)
+    theirs = Aligner.of(bundle, heads).word_maps(pairs)
+    for here, there in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(here.words, there.words, atol=1e-5)
+        np.testing.assert_allclose(here.eos, there.eos, atol=1e-5)
+
+
+def test_other_heads_would_be_seen() -> None:
+    bundle = demo()
+    pairs = [sides_of(bundle.vocab, TEXTS[2], TARGETS[2])]
+    (one,) = ExportAligner(engine(bundle, (cross(1, 2),)), bundle.vocab).word_maps(pairs)
+    (other,) = Aligner.of(bundle, (cross(1, 3),)).word_maps(pairs)
+    assert np.abs(one.words - other.words).max() > 0.1
+
+
+def test_an_empty_target_has_one_row() -> None:
+    bundle = open_bundle(GOLDEN)
+    source = bundle.vocab.source.encode(["two red dogs."]).ids.tolist()
+    shown = engine(bundle, (cross(0, 1),)).attention([source, source], [[], [7, 8]])
+    assert [weights.shape for weights in shown] == [(1, len(source)), (3, len(source))]
+    for weights in shown:
+        np.testing.assert_allclose(weights.sum(1), 1.0, atol=1e-6)
+
+
+def test_an_export_without_heads_cannot_align() -> None:
+    bundle = open_bundle(GOLDEN)
+    with pytest.raises(ValueError, match="shows no head to align by"):
+        ExportAligner(engine(bundle, ()), bundle.vocab)
