@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bundle import BundleInfo, Card, open_bundle, write_bundle
+from dragoman.bundle import BundleInfo, Card, Export, Proof, open_bundle, write_bundle
+from dragoman.cli.export import _told
+from dragoman.data.durable import FileInfo
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
 from dragoman.models.weights import weights_of
@@ -77,6 +79,27 @@ def test_a_run_is_tried_on_what_it_kept_from_training(folder: Path) -> None:
     assert "sentences of made-up text" in run(folder, "run").stdout
 
 
+def test_a_rounded_one_says_how_to_use_it_what_it_saves_and_how_much_it_changes(exported: Path, folder: Path) -> None:
+    shutil.copytree(exported, folder / "exported")
+    done = run(folder, "exported", "--texts", "test.en", "--store", "int8")
+    assert done.returncode == 0, done.stderr
+    plain, rounded = open_bundle(folder / "exported").exports
+    said = f"({rounded.file.num_bytes / 1e6:.1f} MB instead of {plain.file.num_bytes / 1e6:.1f} MB in float32, and"
+    assert said in done.stdout
+    assert done.stdout.endswith("use it with: dragoman translate exported --compute int8\n")
+    others = rounded.proof.texts - rounded.proof.identical
+    assert ("\nwarning: " in done.stdout) == (others > 0.2 * rounded.proof.texts)
+
+
+@pytest.mark.parametrize(("identical", "warned"), [(142, True), (160, False), (159, True)])
+def test_a_warning_tells_of_more_than_a_fifth(identical: int, warned: bool) -> None:
+    file = FileInfo(file="a.bin", sha256="0" * 64, num_bytes=5)
+    proof = Proof(texts=200, identical=identical, largest_difference=0.5, mean_difference=0.02, held_out=True)
+    said = _told(Export(store="int8", file=file, kept=True, proof=proof), "the dev set")
+    assert said.startswith(f"int8: {identical} of 200 sentences of the dev set become what torch makes of them")
+    assert (f"\nwarning: {200 - identical} come out otherwise, more than a fifth" in said) == warned
+
+
 def test_a_folder_for_ctranslate2_alone(folder: Path) -> None:
     done = run(folder, "model", "--texts", "test.en", "--to", "plain")
     assert done.returncode == 0, done.stderr
@@ -142,5 +165,11 @@ main()
 
 def test_help_reads_well(folder: Path) -> None:
     done = run(folder, "--help", COLUMNS="100")
-    for said in ("dragoman export run/ --store int8", "--derived", "--to", "inside its own folder"):
+    for said in (
+        "dragoman export run/ --store int8",
+        "--derived",
+        "--to",
+        "inside its own folder",
+        "rounded, and how many",
+    ):
         assert said in done.stdout

@@ -54,7 +54,7 @@ def test_what_is_shown_is_what_happens(page: Path, tmp_path: Path, monkeypatch: 
         if language == "console":
             check_commands(block, tmp_path)
         else:
-            check_python(block, page.name, names)
+            check_python(block, page.name, names, text_below(page, block))
 
 
 def check_commands(block: str, place: Path) -> None:
@@ -63,11 +63,22 @@ def check_commands(block: str, place: Path) -> None:
         assert pattern(shown).fullmatch(printed + "\n"), f"$ {command}\n{printed}"
 
 
-def check_python(block: str, page: str, names: dict[str, object]) -> None:
+def text_below(page: Path, block: str) -> str | None:
+    """A block of text that follows a block of Python at once shows what it prints."""
+    below = page.read_text(encoding="utf-8").partition(f"{block}```\n")[2]
+    found = re.match(r"\n```text\n(.*?)^```$", below, re.MULTILINE | re.DOTALL)
+    return found and found[1]
+
+
+def check_python(block: str, page: str, names: dict[str, object], below: str | None) -> None:
+    """What is printed stands below, or beside each `print`."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(block, page, "exec"), names)
-    assert printed.getvalue().splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
+    if below is not None:
+        assert without_trailing_space(printed.getvalue()) == without_trailing_space(below)
+    else:
+        assert printed.getvalue().splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
 def test_the_readme_shows_both() -> None:

@@ -83,6 +83,7 @@ def test_two_files_and_a_time_are_enough(folder: Path) -> None:
 
 
 def test_a_recipe_trains_in_one_process_or_two_and_keeps_the_command(folder: Path) -> None:
+    (folder / "random.py").write_text("raise SystemExit('taken for the random of Python')", encoding="utf-8")
     for processes in ("1", "2"):
         out = f"run-{processes}"
         done = run("train", "r.yaml", "--out", out, "--processes", processes, "--set", "seed=3", cwd=folder)

@@ -71,7 +71,8 @@ def test_standard_input_gives_as_many_lines_in_the_same_order(given: bytes) -> N
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     done = run(MODEL, input=given, env=ascii_only)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == as_bytes(GERMAN)
+    expected = as_bytes(GERMAN).replace(b"\n", b"\r\n") if b"\r" in given else as_bytes(GERMAN)
+    assert done.stdout == (expected if given.endswith(b"\n") else expected[:-1])
 
 
 def test_a_run_and_its_files(tmp_path: Path) -> None:
@@ -92,9 +93,10 @@ def test_nothing_in_gives_nothing_out(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"yes 'two red dogs.' | head -20000 | {DRAGOMAN} translate {MODEL} | head -1"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == (b"zwei rote Hunde.\n", b"")
+    """It ends as other filters do, by the code of SIGPIPE."""
+    command = f"yes 'two red dogs.' | head -20000 | {DRAGOMAN} translate {MODEL} | head -1; echo ${{PIPESTATUS[2]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == (b"zwei rote Hunde.\n141\n", b"")
 
 
 def test_progress_with_rate_and_time_left_is_shown_on_a_terminal_and_nowhere_else(
@@ -133,7 +135,10 @@ def test_a_program_that_waits_for_each_answer_gets_it(exported: Path) -> None:
     assert (process.returncode, rest, said) == (0, b"", b"")
 
 
-def test_ctrl_c_leaves_no_half_a_file(exported: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_a_kill_leave_no_half_a_file(
+    sent: signal.Signals, code: int, exported: Path, tmp_path: Path
+) -> None:
     """While it waits for its input, and while it translates."""
     for lines in (
         b"two red dogs.\n",
@@ -149,10 +154,10 @@ def test_ctrl_c_leaves_no_half_a_file(exported: Path, tmp_path: Path) -> None:
             assert process.poll() is None
             time.sleep(0.05)
         begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        process.send_signal(sent)
+        assert process.wait(30) == code
         assert time.monotonic() - begin < 5
-        assert process.stderr.read().decode() == f"stopped; {tmp_path / 'a.de'} is as it was\n"
+        assert process.stderr.read().decode() == f"stopped; {tmp_path / 'a.de'} was not written\n"
         process.stderr.close()
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
@@ -204,6 +209,33 @@ def test_without_torch_it_says_what_to_install() -> None:
     done = without(TRAINING, MODEL, "two")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.endswith("the torch engine is not installed: pip install 'dragoman[train]'\n")
+
+
+def test_links_without_torch_say_what_needs_it() -> None:
+    done = without(TRAINING, "--demo", "A dog.", "--alignment")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: --alignment: no alignment heads are stored in this model, so torch is needed to read the links: "
+        "pip install 'dragoman[train]'\n"
+    )
+
+
+def test_ctrl_c_before_anything_is_imported_is_no_accident() -> None:
+    code = """
+import sys
+from importlib.machinery import PathFinder
+class Interrupting(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name == "dragoman.cli.export":
+            raise KeyboardInterrupt
+        return super().find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Interrupting
+from dragoman.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_an_export_runs_where_nothing_for_training_is_installed(exported: Path, tmp_path: Path) -> None:

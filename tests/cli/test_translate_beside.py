@@ -146,5 +146,6 @@ def test_where_the_export_cannot_show_the_heads_torch_aligns_and_says_why(export
     assert "not the norms that the stored heads are measured by" in said
     store_alignment_heads(model, ())
     guessed, said = run(model, "two red dogs.", "--alignment")
+    assert said.startswith("torch aligns, and ctranslate2 translates: no alignment heads are stored in this model\n")
     assert "its links are by a guess" in said
     assert [row[0] for row in (*newer, *guessed)] == ["zwei rote Hunde."] * 2

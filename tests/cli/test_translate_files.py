@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,6 +59,48 @@ def test_text_goes_from_file_to_file_however_they_are_packed(
     assert run(exported, "--input", tmp_path / name, "--output", tmp_path / output) == ""
     assert unpacked(tmp_path / output).decode() == "".join(f"{text}\n" for text in german)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, output])
+
+
+@pytest.mark.parametrize("end", ["", "\r\n"])
+def test_lines_end_as_they_did(end: str, exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_bytes(f"two red dogs.\r\nten old houses.{end}".encode())
+    expected = f"zwei rote Hunde.\r\nzehn alte Häuser.{end}"
+    run(exported, "--input", tmp_path / "a.en", "--output", tmp_path / "a.de")
+    assert (tmp_path / "a.de").read_bytes().decode() == expected
+    assert run(exported, "--input", "-", "--output", "-", given=(tmp_path / "a.en").read_bytes()) == expected
+    rows = f'{{"text": "two red dogs."}}\r\n{{"text": "ten old houses."}}{end}'.encode()
+    written = run(exported, "--format", "jsonl", given=rows)
+    assert written.split("\r\n")[0] == '{"text": "two red dogs.", "translation": "zwei rote Hunde."}'
+    assert written.endswith(f"}}{end}")
+
+
+def test_what_is_no_file_is_read_and_written_as_it_comes(exported: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "in.en")
+    os.mkfifo(tmp_path / "out.de")
+    command = [DRAGOMAN, "translate", exported, "--input", tmp_path / "in.en", "--output", tmp_path / "out.de"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    lines = b"two red dogs.\nten old houses.\n"
+    threading.Thread(target=(tmp_path / "in.en").write_bytes, args=(lines,), daemon=True).start()
+    assert (tmp_path / "out.de").read_bytes().decode() == "zwei rote Hunde.\nzehn alte Häuser.\n"
+    assert process.communicate(timeout=30) == (None, b"")
+    assert process.returncode == 0
+    assert run(exported, "two red dogs.", "--output", "/dev/null") == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.en", "out.de"]
+
+
+def test_a_standard_output_that_is_added_to_keeps_what_is_there(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.de").write_text("before\n")
+    command = [DRAGOMAN, "translate", exported, "two red dogs.", "--output", "/dev/stdout"]
+    with (tmp_path / "a.de").open("ab") as added:
+        subprocess.run(command, stdout=added, check=True, timeout=60)
+    assert (tmp_path / "a.de").read_text() == "before\nzwei rote Hunde.\n"
+
+
+def test_a_text_that_begins_with_a_dash_is_given_after_two(exported: Path) -> None:
+    assert run(exported, "--", "- two red dogs.") == "- zwei rote Hunde.\n"
+    refused = subprocess.run([DRAGOMAN, "translate", exported, "- two red dogs."], capture_output=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr == b"error: put -- before texts that begin with a dash: -- '- two red dogs.'\n"
 
 
 def test_a_json_object_comes_back_to_the_last_digit_with_its_translation_behind(

@@ -1,5 +1,6 @@
 """Opening a bundle: every file is compared with the manifest before anything of it is loaded."""
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -47,7 +48,9 @@ class Bundle:
     info: BundleInfo
     card: Card
     sha256: str
-    """Of the manifest, which holds the hash of every other file: the identity of the model."""
+    """Of the manifest, which holds the hash of every other file: the identity of the bundle, its exports included."""
+    model_sha256: str
+    """Of what decides the translations alone: it stays when an export is added, or the card is written anew."""
     exports: tuple[Export, ...] = ()
     """The same model for other engines."""
 
@@ -78,7 +81,7 @@ def open_bundle(folder: Path, verify: bool = True) -> Bundle:
     _check_files(folder, manifest, verify)
     info, card = _parsed(folder / CONFIG, BundleInfo), _parsed(folder / CARD, Card)
     _check_weights(folder / WEIGHTS, info)
-    return Bundle(folder, info, card, digest(folder / name), manifest.exports)
+    return Bundle(folder, info, card, digest(folder / name), _model_digest(manifest), manifest.exports)
 
 
 def current_manifest(folder: Path) -> str:
@@ -149,6 +152,13 @@ def _check_files(folder: Path, manifest: BundleManifest, hashes: bool) -> None:
         if info.num_bytes > LARGEST.get(info.file, info.num_bytes):
             raise DamageError(folder / info.file, f"{info.num_bytes:,} bytes are too many for this file", MEND)
     verify(folder, manifest.files, hashes, MEND)
+
+
+def _model_digest(manifest: BundleManifest) -> str:
+    """By the hashes of weights, vocabulary and config.json."""
+    names = {CONFIG, WEIGHTS}.union(*VOCABULARIES)
+    rows = sorted(f"{info.sha256} {info.file}\n" for info in manifest.files if info.file in names)
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
 def _refuse_link(folder: Path, name: str) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Store = Literal["float32", "int16", "int8"]
 
 _MB: Final = 1e6
+_MANY: Final = 0.2
+"""Of the sentences: where more come out otherwise, a model has changed."""
 
 
 def export(
@@ -43,8 +45,8 @@ def export(
     """Make a trained model fast: keep it for CTranslate2 too, inside its own folder.
 
     dragoman translate then uses CTranslate2, which is several times as fast and needs no torch. Before that, both
-    translate the same sentences; if what they write is not the same, nothing is exported. `dragoman train` has done
-    this already, for float32.
+    translate the same sentences. In float32 they must write the same, or nothing is exported; int8 and int16 are
+    rounded, and how many sentences come out otherwise is told. `dragoman train` has done this already, for float32.
 
         dragoman export run/ --store int8
 
@@ -61,12 +63,14 @@ def export(
         exported = _exported(bundle, kind, sentences, not derived)
         print(_told(exported.exports[-1], whose))
         print(_where(exported, derived))
+        if kind != "float32" and _is_used(bundle):
+            print(f"use it with: dragoman translate {model} --compute {kind}")
     if to is not None:
         from dragoman.export.ctranslate2 import write_folder
 
         write_folder(bundle, to, stores[0])
         print(f"{to}: for ctranslate2.Translator({str(to)!r}), with the vocabulary for SentencePiece beside it")
-    if bundle.info.search.get("stop", "count") != "count":
+    if not _is_used(bundle):
         stop = bundle.info.search["stop"]
         print(f"note: this model is meant to search with stop: {stop}, which is torch's alone, so torch is still used")
 
@@ -139,15 +143,32 @@ def _exported(bundle: "Bundle", store: Store, sentences: "Sequence[str]", keep: 
 def _told(export: "Export", whose: str) -> str:
     """What was compared, and how it came out."""
     proof = export.proof
+    others = proof.texts - proof.identical
+    warning = f"\nwarning: {others:,} come out otherwise, more than a fifth: read some of them before you use it"
     return (
         f"{export.store}: {proof.identical:,} of {proof.texts:,} sentences of {whose} become what torch makes of them; "
         f"the log-probability\nof a token differs by {proof.mean_difference:.1g} in the mean, by "
-        f"{proof.largest_difference:.1g} at most"
+        f"{proof.largest_difference:.1g} at most{warning if others > _MANY * proof.texts else ''}"
     )
 
 
 def _where(bundle: "Bundle", derived: bool) -> str:
     export = bundle.exports[-1]
     size = f"{export.file.num_bytes / _MB:,.1f} MB"
+    if export.store != "float32" and not derived:
+        size += f" instead of {_plain_size(bundle) / _MB:,.1f} MB in float32, and loaded faster"
     what = f"described, and made anew at every start ({size})" if derived else f"{export.file.file} ({size})"
     return f"exported: {bundle.folder}: {what}; the bundle's hash is now {bundle.sha256[:12]}"
+
+
+def _plain_size(bundle: "Bundle") -> int:
+    """Bytes of the same model in float32."""
+    from dragoman.models.cost import parameters
+
+    kept = [export.file.num_bytes for export in bundle.exports if export.store == "float32"]
+    return kept[0] if kept else 4 * parameters(bundle.info.model)
+
+
+def _is_used(bundle: "Bundle") -> bool:
+    """Whether CTranslate2 can search as the model is meant to."""
+    return bool(bundle.info.search.get("stop", "count") == "count")

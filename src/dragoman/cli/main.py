@@ -29,6 +29,7 @@ from dragoman.cli.prepare import prepare
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
+from dragoman.cli.translate_dashes import TakesTexts
 from dragoman.cli.triage import triage
 from dragoman.version import __version__
 
@@ -41,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command()(train)
-app.command()(translate)
+app.command(cls=TakesTexts)(translate)
 app.command()(export)
 app.command()(evaluate)
 app.command()(score)

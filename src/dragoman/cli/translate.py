@@ -5,14 +5,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-import typer
-
 from dragoman.cli import translate_options as options
 from dragoman.cli.translate_answers import Answer
-from dragoman.cli.translate_asked import Asked, told_apart
+from dragoman.cli.translate_asked import Asked, named_or_standard, told_apart
 from dragoman.cli.translate_bulk import Shards
 from dragoman.cli.translate_bursts import Bursts
 from dragoman.cli.translate_formats import texts_in, translate_all
+from dragoman.cli.translate_stop import ending_well
 
 if TYPE_CHECKING:
     from dragoman.cli.translate_work import Work
@@ -61,6 +60,8 @@ def translate(
         dragoman translate run/ --shards 'in/*.parquet' --out out/
     """
     folder, texts = told_apart([*([] if model is None else [model]), *(text or [])], demo)
+    if shards is None:
+        source, output = source if texts else named_or_standard(source), named_or_standard(output)
     asked = Asked(
         *(folder, texts, source, output, format_, field, into, nbest, scores, alignment),
         *(not no_split, protect, prefix, beam, threads, engine, compute),
@@ -71,11 +72,8 @@ def translate(
     if many.pattern is not None:
         many.carry_out(asked)
         return
-    try:
+    with ending_well(asked.output):
         _translate(asked)
-    except KeyboardInterrupt:
-        print("stopped" + (f"; {asked.output} is as it was" if asked.output else ""), file=sys.stderr)
-        raise typer.Exit(130) from None
 
 
 def _translate(asked: Asked) -> None:

@@ -38,11 +38,13 @@ class Shape(NamedTuple):
     scores: bool
     alignment: bool
 
-    def line(self, number: int, answer: Answer) -> str:
-        """For a file of text. Lines are counted from 0, as in Moses, where a text has several."""
-        if self.several:
-            return "\n".join(BAR.join([str(number), *self._columns(found)]) for found in answer)
-        return BAR.join(self._columns(answer[0]))
+    def line(self, number: int, answer: Answer, end: str = "\n") -> str:
+        """For a file of text, ending as the text's own line does. Lines are counted from 0, as in Moses, where a text
+        has several.
+        """
+        if not self.several:
+            return BAR.join(self._columns(answer[0])) + end
+        return (end or "\n").join(BAR.join([str(number), *self._columns(found)]) for found in answer) + end
 
     def value(self, answer: Answer) -> Value:
         """For a field of JSON or Parquet."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from dragoman.cli.translate_answers import Shape
+from dragoman.decoding.given import MOST_HYPOTHESES, a_number, a_word
 
 if TYPE_CHECKING:
     from dragoman.decoding.bulk.rows import Columns
@@ -21,6 +22,7 @@ _SUFFIXES: Final[dict[str, FormatName]] = {
     ".parquet": "parquet",
     ".txt": "text",
 }
+_STANDARD: Final = ("-", "/dev/stdin", "/dev/stdout")
 _SAID: Final[dict[FormatName, str]] = {"text": "text", "jsonl": "JSON lines", "parquet": "Parquet"}
 
 
@@ -84,8 +86,7 @@ class Asked:
             ("engine", self.engine, get_args(Engine)),
             ("compute", self.compute, get_args(Compute)),
         ):
-            if given is not None and given not in allowed:
-                raise ValueError(f"--{name} {given}: give {', '.join(allowed[:-1])} or {allowed[-1]}")
+            a_word(f"--{name}", given, allowed)
         self._refuse_search()
         if not many:
             self._refuse_files()
@@ -99,22 +100,26 @@ class Asked:
             raise ValueError("the text holds half of a character: give it as UTF-8")
         if len(texts) == 1 and named(texts[0], Path.is_file):
             raise ValueError(f"{texts[0]} is a file: to translate its lines, give --input {texts[0]}")
-        if source and not source.is_file():
-            raise ValueError(f"{source}: {'this is no file' if source.exists() else 'there is no such file'}")
-        if output and (not output.resolve().parent.is_dir() or (output.exists() and not output.is_file())):
+        if source and not source.exists():
+            raise ValueError(f"{source}: there is no such file")
+        if source and source.is_dir():
+            raise ValueError(f"{source}: this is a folder; to translate its files: --shards '{source}/*' --out FOLDER")
+        if output and output.is_dir():
+            raise ValueError(f"--output {output}: this is a folder; give the name of a file in it")
+        if output and not output.exists() and not output.resolve().parent.is_dir():
             raise ValueError(f"--output {output}: give the name of a file in a folder that is there")
         if source and output and output.exists() and output.samefile(source):
             raise ValueError(f"--output {output} is the input: give another name")
 
     def _refuse_formats(self) -> None:
         kind = self.kind
+        self._refuse_others()
         if kind == "text" and (self.field is not None or self.into is not None):
-            raise ValueError(
-                "--field and --into are for JSON lines and Parquet: for standard input, add --format jsonl"
-            )
+            whose = f"{self.source} is taken for text" if self.source else "for standard input"
+            raise ValueError(f"--field and --into are for JSON lines and Parquet: {whose}, add --format jsonl")
         if self.texts and kind != "text":
             raise ValueError(f"--format {kind} is for files and standard input; a text on the command line is text")
-        if kind == "parquet" and (self.source is None or self.output is None):
+        if kind == "parquet" and (self.source is None or self.output is None or not self.source.is_file()):
             raise ValueError("Parquet is read from a file and written to one: give --input and --output")
         other = _by_name(self.output) if self.output else None
         if other not in (None, kind) and (self.format is None or "parquet" in (other, kind)):
@@ -122,7 +127,18 @@ class Asked:
         if (self.field or "text") == (self.into or "translation"):
             raise ValueError(f"--into {self.into}: the translation needs a name of its own, beside --field")
 
+    def _refuse_others(self) -> None:
+        """What is no text by its name, unless it is said to be."""
+        from dragoman.decoding.bulk.formats import OTHERS
+
+        inner = _unpacked(self.source).suffix.lower() if self.source else ""
+        if self.format is None and inner in OTHERS:
+            anyway = "--format text translates its lines as they are"
+            raise ValueError(f"{self.source}: this is {inner}, not text; {OTHERS[inner]}; {anyway}")
+
     def _refuse_search(self) -> None:
+        a_number("--beam", self.beam, MOST_HYPOTHESES)
+        a_number("--nbest", self.nbest, MOST_HYPOTHESES)
         if self.nbest is not None and self.beam is not None and self.nbest > self.beam:
             raise ValueError(f"--nbest {self.nbest} needs a beam as wide: give --beam {self.nbest} or more")
         if self.engine == "torch" and self.compute not in (None, "float32"):
@@ -152,6 +168,14 @@ def told_apart(arguments: list[str], demo: bool) -> tuple[Path, list[str]]:
     if not folder.exists() and not arguments[1:]:
         raise ValueError(f"{folder}: there is no such folder; the model comes first: dragoman translate run/ 'A text.'")
     return folder, arguments[1:]
+
+
+def named_or_standard(path: Path | None) -> Path | None:
+    """The file of this name; a dash stands for standard input or output, as everywhere.
+
+    /dev/stdout may be a file that is added to, so it is never opened again.
+    """
+    return None if str(path) in _STANDARD else path
 
 
 def named(text: str, kind: Callable[[Path], bool]) -> bool:

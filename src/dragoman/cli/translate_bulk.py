@@ -38,7 +38,8 @@ class Shards:
         }
         beside = [option for option, value in others.items() if value is not None]
         if beside:
-            raise ValueError(f"--shards and {beside[0]} do not go together: take one of them")
+            quotes = "; put the pattern in quotes, as in --shards 'in/*.parquet'" if asked.texts else ""
+            raise ValueError(f"--shards and {beside[0]} do not go together: take one of them{quotes}")
 
     def carry_out(self, asked: Asked) -> None:
         """Every file, each into one of the same name."""

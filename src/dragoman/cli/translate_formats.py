@@ -27,7 +27,7 @@ def texts_in(asked: Asked) -> int | None:
     """
     if asked.texts:
         return len(_given(asked))
-    if asked.source is None:
+    if asked.source is None or not asked.source.is_file():  # a pipe can be read but once
         return None
     if asked.kind == "parquet":
         return _rows(asked.source)
@@ -40,10 +40,13 @@ def translate_all(asked: Asked, answers: Answers) -> None:
     if asked.output is None:
         _pour(asked, answers, _Said())
         return
-    from dragoman.data.durable import write_durably
+    from dragoman.data.durable import Sink, write_durably
 
-    output = asked.output.resolve()
-    write_durably(output, lambda sink: _into_file(asked, answers, sink))
+    if asked.output.exists() and not asked.output.is_file():  # a pipe or /dev/null: there is no name to give
+        with asked.output.open("wb") as file:
+            _into_file(asked, answers, Sink(file))
+        return
+    write_durably(asked.output.resolve(), lambda sink: _into_file(asked, answers, sink))
 
 
 def _into_file(asked: Asked, answers: Answers, sink: "Sink") -> None:
@@ -61,9 +64,12 @@ def _pour(asked: Asked, answers: Answers, writer: Writer) -> None:
     if asked.kind == "jsonl":
         _pour_jsonl(asked, answers, writer)
         return
-    texts = _given(asked) if asked.texts else (line.text for line in _lines(asked))
-    for number, answer in enumerate(answers(texts)):
-        writer.write(f"{asked.shape.line(number, answer)}\n".encode())
+    from dragoman.decoding.bulk.rows import in_step
+
+    lines = _given(asked) if asked.texts else _lines(asked)
+    for number, (end, (answer,)) in enumerate(in_step(((line.end, [line.text]) for line in lines), answers)):
+        assert answer is not None, "there is no line without a text"
+        writer.write(asked.shape.line(number, answer, end).encode())
 
 
 def _pour_jsonl(asked: Asked, answers: Answers, writer: Writer) -> None:
@@ -71,7 +77,7 @@ def _pour_jsonl(asked: Asked, answers: Answers, writer: Writer) -> None:
     from dragoman.decoding.bulk.rows import in_step
 
     for line, values in in_step(_objects(asked, _lines(asked)), _values(asked.shape, answers)):
-        writer.write(with_member(line._replace(end="\n"), asked.columns.into, values).encode())
+        writer.write(with_member(line, asked.columns.into, values).encode())
 
 
 def _pour_parquet(asked: Asked, answers: Answers, sink: "Sink") -> None:
@@ -97,8 +103,11 @@ def _type(shape: Shape) -> Any:
     return pa.list_(found) if shape.several else found
 
 
-def _given(asked: Asked) -> list[str]:
-    return [line for text in asked.texts for line in text.split("\n")]
+def _given(asked: Asked) -> "list[Line]":
+    from dragoman.decoding.bulk.packing import Line
+
+    lines = [line for text in asked.texts for line in text.split("\n")]
+    return [Line(number, line, "\n") for number, line in enumerate(lines, 1)]
 
 
 def _objects(asked: Asked, lines: "Iterable[Line]") -> "Iterator[tuple[Line, list[str | None]]]":

@@ -44,9 +44,10 @@ class Linker:
             if reason is None:
                 return Linker(ExportAligner(translator.engine, bundle.vocab), translator)
             if find_spec("torch") is None:
-                raise ValueError(f"--alignment: {reason}; torch needs none of this: pip install 'dragoman[train]'")
-            if bundle.info.alignment_heads:
-                print(f"torch aligns, and ctranslate2 translates: {reason}", file=sys.stderr)
+                raise ValueError(
+                    f"--alignment: {reason}, so torch is needed to read the links: pip install 'dragoman[train]'"
+                )
+            print(f"torch aligns, and ctranslate2 translates: {reason}", file=sys.stderr)
         from dragoman.cli.align_head import tell_of_guess
         from dragoman.inspection.aligner import Aligner
 
@@ -85,6 +86,8 @@ def _why_not(bundle: Bundle, engine: "CTranslate2Engine") -> str | None:
     from dragoman.export.refusal import why_not_aligned
 
     heads = bundle.info.alignment_heads
+    if not heads:
+        return "no alignment heads are stored in this model"
     reason = why_not_aligned(heads)
     if reason is None and engine.export.alignment_heads != heads:
         return f"the export is older than the stored heads: dragoman export {bundle.folder}"

@@ -9,7 +9,7 @@ MAGIC: Final = {
     b"PK\x03\x04": ("a zip archive", "unpack it"),
     b"BZh": ("bzip2", "unpack it with bunzip2"),
     b"\xfd7zXZ\x00": ("xz", "unpack it with unxz"),
-    b"PAR1": ("Parquet", "say format: parquet"),
+    b"PAR1": ("Parquet", "name it .parquet, or give --format parquet (in a recipe, format: parquet)"),
     b"ARROW1": ("an Arrow file", "write it as Parquet"),
     b"%PDF-": ("a PDF", "extract its text"),
     b"SQLite format 3": ("an SQLite database", "export it as TSV"),

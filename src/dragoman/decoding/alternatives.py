@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dragoman.data.characters import mended
 from dragoman.data.vocab import EOS
 from dragoman.decoding.engine import Engine, Tokens, search
+from dragoman.decoding.given import MOST_ALTERNATIVES, a_number, a_text
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.decoding.translated import Sentence, Written, written
@@ -37,6 +38,7 @@ def completed(translator: Translator, source: str, prefix: str) -> Sentence:
 
 def alternatives(translator: Translator, source: str, prefix: str, num: int) -> list[Alternative]:
     """The likeliest first."""
+    a_number("num", num, MOST_ALTERNATIVES)
     row, begin = _encoded(translator, source, prefix, room=1)
     best = _next_tokens(translator.engine, row, begin, num)
     going = [token for token, _ in best if token != EOS]
@@ -90,6 +92,8 @@ def _word(text: str, start: int) -> str:
 
 def _encoded(translator: Translator, source: str, target: str, room: int = 0) -> tuple[list[int], list[int]]:
     """Both with nothing cut off; the target without its end, and with room for so many tokens more."""
+    a_text("the source", source)
+    a_text("the target", target)
     vocab, longest = translator.vocab, translator.engine.longest
     row = vocab.source.encode([mended(source)]).ids.tolist()
     begin = vocab.target.encode([mended(target)]).ids.tolist()

@@ -78,6 +78,7 @@ class CTranslate2Engine:
     ) -> "CTranslate2Engine":
         """An export whose weights file is at hand. Files are given as bytes: nothing is read that was not verified."""
         files = {**small_files(bundle), WEIGHTS: content}
+        refused = ""
         try:
             translator = ctranslate2.Translator(
                 str(bundle.folder),
@@ -91,6 +92,12 @@ class CTranslate2Engine:
         except (RuntimeError, MemoryError) as error:
             wrong = f"CTranslate2 cannot read it ({' '.join(str(error).split()) or 'no memory'})"
             raise DamageError(bundle.folder / export.file.file, wrong, MEND) from error
+        except TypeError:
+            refused = "give threads as a whole number, 1 or more, and compute as a word"
+        except ValueError as error:
+            refused = str(error) or "it does not say why"
+        if refused:  # said out here: a TypeError of CTranslate2 holds all that it was called with, files included
+            raise ValueError(f"CTranslate2 does not take threads {threads!r} and compute {compute!r}: {refused}")
         return CTranslate2Engine(translator, bundle, export)
 
     def submit(

@@ -32,6 +32,9 @@ _MARKS: Final = re.compile(
 )
 """How an item of a list begins."""
 
+_APART_FOR_SURE: Final = re.compile(r"(?:[A-Z]{2}|\b[a-z]{2,})\. {2,}(?=(\w))")
+"""Two spaces, after what sentencex may know as an abbreviation: OK, etc. But not after Dr. or an initial."""
+_ENCLOSED: Final = re.compile(r"[\"“„«(\[]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SPACE: Final = re.compile(r"[^\S ]")
 _UNSPACED: Final = re.compile(f"[{UNSPACED}]")
@@ -104,11 +107,22 @@ def _lengths(line: str, language: str) -> list[int]:
     """Of the sentences of a line, with the white space after each."""
     spaced = _SPACE.sub(" ", line)  # sentencex takes every white space for one byte, and breaks down over others
     try:
-        lengths = [len(sentence) for sentence in sentencex.segment(language, spaced)]
+        found = [part for sentence in sentencex.segment(language, spaced) for part in _parts(sentence)]
     except UnicodeEncodeError:
         return [len(line)]  # half a character: whoever encodes the sentence says so
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
         return [len(line)]  # Rust's word for a mistake in sentencex: one line must not end a run of a million
+    lengths = [len(part) for part in found]
     return lengths if sum(lengths) == len(line) else [len(line)]
+
+
+def _parts(sentence: str) -> Iterator[str]:
+    """What sentencex takes for one sentence, cut where two spaces and a capital letter say that it is two."""
+    start = 0
+    for apart in () if _ENCLOSED.search(sentence) else _APART_FOR_SURE.finditer(sentence):
+        if apart[1].isupper():
+            yield sentence[start : apart.end()]
+            start = apart.end()
+    yield sentence[start:]

@@ -5,10 +5,11 @@ without torch. The same options mean the same to both.
 """
 
 from importlib.util import find_spec
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from dragoman.bundle import Bundle
 from dragoman.decoding.engine import Compute, Engine, Tokens, search
+from dragoman.decoding.given import a_number, a_word
 from dragoman.decoding.options import SearchOptions
 
 __all__ = ["Choice", "Compute", "Engine", "EngineName", "Tokens", "open_engine", "search"]
@@ -31,6 +32,9 @@ def open_engine(
     compute: Compute | None = None,
 ) -> Choice:
     """The engine asked for; left to itself, CTranslate2 wherever it does what is asked."""
+    a_word("engine", name, get_args(EngineName))
+    a_number("threads", threads)
+    a_word("compute", compute, get_args(Compute))
     reason = None if name == "torch" else _why_not_ctranslate2(bundle, options)
     if name == "ctranslate2" and reason:
         raise ValueError(f"{bundle.folder}: the ctranslate2 engine cannot be used: {reason}")

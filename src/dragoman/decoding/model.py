@@ -11,6 +11,7 @@ from dragoman.decoding.alternatives import Alternative, alternatives, completed,
 from dragoman.decoding.document import Document
 from dragoman.decoding.engines import Compute, EngineName
 from dragoman.decoding.flow import Flow
+from dragoman.decoding.given import a_text
 from dragoman.decoding.protect import protected
 from dragoman.decoding.translated import Sentence, Translated, sentence
 from dragoman.decoding.translator import WINDOW, Progress, Translator
@@ -98,7 +99,7 @@ class Model:
         progress: Progress | None = None,
     ) -> Iterator[Translated]:
         """The same with all sentences and their scores. `progress` is told how many texts are done, and were read."""
-        several = [texts] if isinstance(texts, str) else texts
+        several = [texts] if isinstance(texts, str) else _strings(texts)
         cut = self._cut if split else Document.of_lines
         if prefix:
             return iter([self._completed(cut, list(islice(several, 2)), prefix, protect)])
@@ -130,12 +131,21 @@ class Model:
 
     def _completed(self, cut: Callable[[str], Document], texts: list[str], prefix: str, protect: bool) -> Translated:
         documents = [cut(text) for text in texts]
-        if len(documents) != 1 or len(documents[0].spans) != 1:
+        sentences = [sentence for document in documents for sentence in document.sentences]
+        if not sentences:
+            raise ValueError("there is nothing to translate after the prefix: give a sentence")
+        if len(documents) != 1 or len(sentences) != 1:
             raise ValueError("a prefix is the beginning of one translation: give one sentence, or split=False")
         if protect:
             raise ValueError("give a prefix, or protect=True, not both")
-        found = completed(self.translator, documents[0].sentences[0], prefix)
+        found = completed(self.translator, sentences[0], prefix)
         return Translated(documents[0].joined([found.text]), (found,))
+
+
+def _strings(texts: Iterable[str]) -> Iterator[str]:
+    for number, text in enumerate(texts, 1):
+        a_text(f"text {number:,}", text)
+        yield text
 
 
 def _remembered(sentences: Iterable[str], memory: deque[str]) -> Iterator[str]:

@@ -1,11 +1,13 @@
 """What can be asked of a search. No torch here: every engine takes these."""
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
+from dragoman.decoding.given import MOST_HYPOTHESES, a_number
 from dragoman.decoding.penalty import Penalty
 
 
@@ -40,3 +42,15 @@ class SearchOptions(Config):
         if self.num_best > self.beam_size:
             raise ValueError(f"num_best {self.num_best} needs a beam_size as large, not {self.beam_size}")
         return self
+
+
+def changed(search: Mapping[str, Any], beam_size: int | None, num_best: int | None) -> SearchOptions:
+    """A model's own search options, with another beam, or with more results; None leaves what is there."""
+    changes = {"beam_size": beam_size, "num_best": num_best}
+    for name, value in changes.items():
+        a_number(name, value, MOST_HYPOTHESES)
+    own = SearchOptions.model_validate(search)
+    beam, best = beam_size or own.beam_size, num_best or own.num_best
+    if best > beam:
+        raise ValueError(f"num_best {best} needs a beam_size as large, not {beam}: give beam_size={best}, or more")
+    return SearchOptions.model_validate({**search, "beam_size": beam, "num_best": best})

@@ -14,7 +14,7 @@ from typing import Final
 from dragoman.decoding.clauses import UNSPACED
 from dragoman.decoding.translated import Sentence, Written, together
 from dragoman.decoding.translator import FIRST_WINDOW
-from dragoman.decoding.verbatim import VERBATIM, survives
+from dragoman.decoding.verbatim import RUNS, survives
 
 Translate = Callable[[list[str]], list[Sentence]]
 
@@ -28,7 +28,8 @@ _ROUNDS: Final = ((_CODES, _NUMBERS), (_NAMES, _NAMES))
 _WORD: Final = re.compile(f"[^\\W{UNSPACED}]")
 _WORDS: Final = re.compile(r"[^\W\d_](?:.*\w)?", re.DOTALL)
 """From the first letter to the last, or to a digit."""
-_SPLIT: Final = re.compile(f"({VERBATIM.pattern})")
+_SPLIT: Final = re.compile(f"({RUNS.pattern})")
+_NUMBER: Final = re.compile(r"[-+\u2212]?[^\W_][^A-Za-z]*")
 _STOP: Final = re.compile(r"[.!?…\u3002\uff01\uff1f]+$")
 
 
@@ -80,16 +81,16 @@ class _Disguise:
 
 def _disguised(source: str, markers: Sequence[str], numbers: Sequence[str]) -> _Disguise | None:
     """None if there are too many strings, or a word would grow together with what stands for one."""
-    strings = list(VERBATIM.finditer(source))
+    strings = list(RUNS.finditer(source))
     if any(_in_word(source, *string.span()) for string in strings):
         return None
-    kinds = [numbers if string[0].lstrip("+-\u2212")[:1].isdigit() else markers for string in strings]
+    kinds = [numbers if _NUMBER.fullmatch(string[0]) else markers for string in strings]
     free = {kind: iter([name for name in kind if name not in source]) for kind in kinds}
     names = [name for kind in kinds if (name := next(free[kind], None))]
     if len(names) < len(strings):
         return None
     given = iter(names)
-    text = VERBATIM.sub(lambda _: next(given), source)
+    text = RUNS.sub(lambda _: next(given), source)
     return _Disguise(text, {name: string[0] for name, string in zip(names, strings, strict=True)})
 
 

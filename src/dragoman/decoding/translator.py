@@ -16,7 +16,7 @@ from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.engines import Compute, Engine, EngineName, open_engine
 from dragoman.decoding.hypothesis import Hypothesis, Result
-from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.options import SearchOptions, changed
 
 Progress = Callable[[int, int], None]
 """How many sentences are done, and of how many."""
@@ -78,9 +78,7 @@ class Translator:
         num_best: int | None = None,
     ) -> "Translator":
         """The model of a bundle that is open, with its own search options, or another beam."""
-        changes = {"beam_size": beam_size, "num_best": num_best}
-        given = {name: value for name, value in changes.items() if value is not None}
-        options = SearchOptions.model_validate({**bundle.info.search, **given})
+        options = changed(bundle.info.search, beam_size, num_best)
         choice = open_engine(bundle, options, engine, threads, compute)
         translator = Translator(choice.engine, bundle.vocab, options)
         translator.reason = choice.reason

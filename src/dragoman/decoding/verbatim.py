@@ -11,21 +11,37 @@ _AT_ITS_END: Final = rf"[^\s<>\"'.,;:!?…)\]}}»”\u2019{UNSPACED}]"
 _ADDRESS: Final = rf"(?:(?:https?|ftp|file)://|www\.){_IN_ADDRESS}*{_AT_ITS_END}"
 _MAIL: Final = r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 _BRACES: Final = r"\{\{[^{}\n]*\}\}|\{%[^{}\n]*%\}|[$%]?\{ ?[^{}\s]* ?\}"
-_PERCENT: Final = r"%(?:\(\w+\))?(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:ll?)?[sdiufFeEgGxXoc@](?![A-Za-z])"
+_PERCENT: Final = r"%%|%(?:\(\w+\))?(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:ll?)?[sdiufFeEgGxXoc@](?![A-Za-z])"
 _TAG: Final = r"</?[A-Za-z][^<>\n]*>|&(?:\w+|#\d+);"
-_VARIABLE: Final = r"\$[A-Za-z_]\w*"
-_NUMBER: Final = rf"(?<![^\W{UNSPACED}])(?<!\d[.,])[-+\u2212]?\d+(?:[.,:/\u2019'\u202f\xa0-]\d+)*(?!\d)"
-"""As a rule, digits after a letter belong to a name: MP3."""
+_VARIABLE: Final = r"\$[A-Za-z_]\w*|(?<!\S):[A-Za-z]\w*|(?<!\w)__[A-Z][A-Z\d]*(?:_[A-Z\d]+)*__(?!\w)"
+"""$HOME, __NAME__, and :name at the beginning of a word."""
+_ESCAPE: Final = r"\\(?:[abfnrtv0\\\"']|x[\dA-Fa-f]{2}|u[\dA-Fa-f]{4})"
 
-_SIGN: Final = r"[@{<%$&]|://|www\."
+_BEFORE: Final = rf"(?<![^\W{UNSPACED}])"
+_AFTER: Final = rf"(?![^\W{UNSPACED}])"
+_COUNTED: Final = r"\d++(?:[.,]\d++)*+(?:[a-z]{2,}+|[es])?+(?![A-Za-z\d_])"
+"""A number, or one with a word behind it that has another form in other languages: 10kg, 3rd, 1960s."""
+_POWER: Final = rf"{_BEFORE}(?:0[xX][\dA-Fa-f]+|\d+(?:\.\d+)?[eE][-+]?\d+){_AFTER}"
+_GLUED: Final = (
+    rf"{_BEFORE}(?:[-+\u2212](?=\d))?(?=[A-Za-z_]*\d)(?=[\d.,_]*[A-Za-z])(?!{_COUNTED})"
+    rf"(?:\d++[.,])*+[A-Za-z\d_]++(?:\.\d[A-Za-z\d_]*+)*+{_AFTER}"
+)
+"""Digits and letters in one: 7B, MP3, v2.1."""
+_FRACTION: Final = "[\xbc-\xbe\u2150-\u215e\u2189]"
+_NUMBER: Final = rf"{_BEFORE}(?<!\d[.,])[-+\u2212]?\d+(?:[.,:/\u2019'\u202f\xa0-]\d+)*(?!\d)"
+
+_SIGN: Final = r"[@{<%$&\\]|://|www\.|__|(?<!\S):[A-Za-z]"
 _MARKED: Final = re.compile(_SIGN)
-_MARKED_OR_NUMBERED: Final = re.compile(rf"{_SIGN}|\d")
+_MARKED_OR_NUMBERED: Final = re.compile(rf"{_SIGN}|{_FRACTION}|\d")
 """Most sentences have no marker and no number, and this finds it out soon."""
 
-_MARKER: Final = re.compile("|".join([_ADDRESS, _MAIL, _BRACES, _PERCENT, _TAG, _VARIABLE]))
+_MARKER: Final = re.compile("|".join([_ADDRESS, _MAIL, _BRACES, _PERCENT, _TAG, _VARIABLE, _ESCAPE]))
 
-VERBATIM: Final = re.compile(f"{_MARKER.pattern}|{_NUMBER}")
+VERBATIM: Final = re.compile("|".join([_MARKER.pattern, _POWER, _GLUED, _NUMBER, _FRACTION]))
 """Markers and numbers. A number in an address is part of the address."""
+
+RUNS: Final = re.compile(f"(?:{VERBATIM.pattern})+")
+"""What stands together stays together: %d%%."""
 
 
 def masked(text: str) -> str:

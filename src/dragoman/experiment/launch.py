@@ -46,7 +46,8 @@ def launch(folder: Path, processes: int, command: str, tensorboard: bool) -> Non
         monitor_interval=0.2,
     )
     try:
-        elastic_launch(config, sys.executable)("-m", WORKER, str(folder))
+        # -P: whatever lies in the folder one stands in, such as a file random.py, is no part of Python.
+        elastic_launch(config, sys.executable)("-P", "-m", WORKER, str(folder))
     except SignalException as error:
         if error.sigval is signal.SIGINT:
             raise KeyboardInterrupt from error

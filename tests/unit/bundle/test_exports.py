@@ -79,6 +79,24 @@ def test_what_is_stored_is_there_beside_the_rest_which_stays(tmp_path: Path) -> 
     assert {name: digest(copy / name) for name in before} == before
 
 
+def test_the_model_has_the_same_hash_however_it_is_exported(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(GOLDEN, tmp_path / "model"))
+    before = open_bundle(copy)
+    exported(copy)
+    after = exported(copy, "int8")
+    assert after.model_sha256 == before.model_sha256
+    assert before.model_sha256 not in (before.sha256, after.sha256)
+
+
+def test_another_model_has_another_hash(tmp_path: Path) -> None:
+    old = open_bundle(GOLDEN)
+    other = old.info.model_copy(update={"search": {**old.info.search, "beam_size": 7}})
+    louder = {name: array * 1.01 for name, array in old.weights().items()}
+    searching = write_bundle(tmp_path / "a", other, old.weights(), old.vocab, old.card)
+    weighing = write_bundle(tmp_path / "b", old.info, louder, old.vocab, old.card)
+    assert len({old.model_sha256, searching.model_sha256, weighing.model_sha256}) == 3
+
+
 def test_one_of_the_same_kind_is_replaced_and_others_stay(folder: Path) -> None:
     content = weights_file(open_bundle(folder), "int16")
     odd = described(content, "int8")

@@ -33,7 +33,9 @@ ANSWER = (Found("ja", -0.25, "0-0"), Found("doch", -1.123456, ""))
     ],
 )
 def test_what_is_asked_for_is_seen(shape: Shape, line: str, value: object) -> None:
-    assert shape.line(3, ANSWER) == line
+    assert shape.line(3, ANSWER) == f"{line}\n"
+    assert shape.line(3, ANSWER, "\r\n") == f"{line}\n".replace("\n", "\r\n")
+    assert shape.line(3, ANSWER, "") == line
     assert shape.value(ANSWER) == value
 
 

@@ -22,7 +22,7 @@ def zipped() -> bytes:
         (b"", "the file is empty"),
         (gzip.compress(b"x", mtime=0), r"looks like gzip, not UTF-8 text; name it \.gz"),
         (zipped(), "looks like a zip archive"),
-        (b"PAR1....", "looks like Parquet.*say format: parquet"),
+        (b"PAR1....", "looks like Parquet.*name it .parquet, or give --format parquet"),
         (GERMAN.encode("utf-16"), "looks like UTF-16 text.*iconv -f UTF-16 -t UTF-8"),
         (GERMAN.encode("utf-16-le"), "looks like UTF-16LE text.*iconv -f UTF-16LE"),
         (GERMAN.encode("utf-16-be"), "looks like UTF-16BE text"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ctranslate2
 import numpy as np
 import pytest
 import torch
@@ -335,6 +336,24 @@ def test_a_derived_export_that_comes_out_otherwise_is_refused(tmp_path: Path) ->
     stored = store_export(bundle.folder, wrong, b"")
     with pytest.raises(DamageError, match="is not the one that was tried"):
         Translator.of(stored)
+
+
+def test_what_ctranslate2_refuses_is_said_without_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = made(tmp_path, 1)
+    content = weights_file(bundle)
+    with pytest.raises(
+        ValueError, match=r"^CTranslate2 does not take threads -1 and compute 'float32': give threads"
+    ) as said:
+        CTranslate2Engine.of(bundle, described(content), content, -1)
+    assert len(str(said.value)) < 200
+    assert said.value.__context__ is None, "which holds the files too"
+
+    def unable(*_: object, **__: object) -> None:
+        raise ValueError("this machine has no int8")
+
+    monkeypatch.setattr(ctranslate2, "Translator", unable)
+    with pytest.raises(ValueError, match=r"threads 1 and compute 'int8': this machine has no int8$"):
+        CTranslate2Engine.of(bundle, described(content), content, 1, "int8")
 
 
 def test_of_an_export_in_fewer_bits_no_more_is_made(tmp_path: Path) -> None:

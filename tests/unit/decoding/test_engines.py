@@ -70,6 +70,13 @@ def test_whole_numbers_are_not_for_torch(bundle: Bundle) -> None:
     assert open_engine(bundle, PLAIN, "torch", compute="float32").engine.name == "torch"
 
 
+def test_threads_are_a_whole_number_from_one_on(bundle: Bundle) -> None:
+    for name in ("torch", "ctranslate2"):
+        for threads in (0, -1):
+            with pytest.raises(ValueError, match=f"^threads {threads}: give a whole number, 1 or more$"):
+                open_engine(bundle, PLAIN, name, threads)
+
+
 def test_without_torch_the_message_says_what_to_install(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda _: None)
     assert open_engine(bundle, PLAIN).engine.name == "ctranslate2"

@@ -152,9 +152,12 @@ def test_a_translation_begins_as_it_is_told(both: tuple[Model, Model]) -> None:
 
 
 def test_a_prefix_is_for_one_sentence(small: Model) -> None:
-    for texts in ("two dogs. ten dogs.", ["two dogs.", "ten dogs."], "***", []):
+    for texts in ("two dogs. ten dogs.", ["two dogs.", "ten dogs."]):
         with pytest.raises(ValueError, match="give one sentence, or split=False"):
             small.translate(texts, prefix="zwei")
+    for nothing in ("***", "", []):
+        with pytest.raises(ValueError, match="there is nothing to translate after the prefix: give a sentence"):
+            small.translate(nothing, prefix="zwei")
     assert small.translate("two dogs. ten dogs.", prefix="zehn", split=False).startswith("zehn")
     with pytest.raises(ValueError, match="not both"):
         small.translate("two dogs.", prefix="zwei", protect=True)
@@ -216,6 +219,10 @@ def test_what_cannot_be_asked_is_refused(small: Model) -> None:
         small.score(" ", "zwei")
     with pytest.raises(ValueError, match="half of a character"):
         small.translate(["two dogs.", "\ud800 dogs."])
+    with pytest.raises(ValueError, match="num 101: give 100 at most; more takes long and helps nobody"):
+        small.alternatives("two", "", 101)
+    with pytest.raises(ValueError, match="num 0: give a whole number, 1 or more"):
+        small.alternatives("two", "", 0)
 
 
 def test_load_takes_options_and_knows_the_demo() -> None:
@@ -225,6 +232,60 @@ def test_load_takes_options_and_knows_the_demo() -> None:
     assert dragoman.load(threads=1).language == dragoman.load("demo", threads=1).language == "en"
     with pytest.raises(ValueError, match="there is no such folder"):
         dragoman.load("./demo-that-is-not-there")
+
+
+WRONG = """
+import sys
+from functools import partial
+import dragoman
+load = partial(dragoman.load, sys.argv[1])
+model = load(threads=1)
+for ask in (
+    *(lambda t=t: load(threads=t) for t in ("4", -1, 2.0, True)),
+    *(lambda e=e: load(engine=e) for e in ("Torch", "cuda", 7)),
+    lambda: load(compute="int4"),
+    *(lambda b=b: load(beam_size=b) for b in (0, 2.5, 100_000)),
+    lambda: load(num_best=10),
+    lambda: model.translate(["two dogs.", None]),
+    lambda: list(model.details(b"two")),
+    lambda: model.score(["two"], ["zwei"]),
+    lambda: model.score("two", None),
+    lambda: model.alternatives("two", 3),
+):
+    try:
+        ask()
+    except ValueError as error:
+        print(error)
+        assert type(error) is ValueError and error.__context__ is None
+"""
+
+SAID = """\
+threads '4': give a whole number, 1 or more
+threads -1: give a whole number, 1 or more
+threads 2.0: give a whole number, 1 or more
+threads True: give a whole number, 1 or more
+engine Torch: give auto, ctranslate2 or torch
+engine cuda: give auto, ctranslate2 or torch
+engine 7: give auto, ctranslate2 or torch
+compute int4: give float32, int16 or int8
+beam_size 0: give a whole number, 1 or more
+beam_size 2.5: give a whole number, 1 or more
+beam_size 100,000: give 1,000 at most; more takes long and helps nobody
+num_best 10 needs a beam_size as large, not 3: give beam_size=10, or more
+text 2 must be a string, not NoneType
+text 1 must be a string, not int
+the source must be a string, not list
+the target must be a string, not NoneType
+the target must be a string, not int
+"""
+
+
+@pytest.mark.slow
+def test_what_is_given_wrongly_is_said_in_one_line_each() -> None:
+    """In a process of its own, where no types are checked, as is the case for whoever uses it."""
+    command = [sys.executable, "-c", WRONG, GOLDEN / "v1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", SAID)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from dragoman.decoding.options import LengthLimit, SearchOptions
+from dragoman.decoding.options import LengthLimit, SearchOptions, changed
 from dragoman.decoding.penalty import Penalty
 
 
@@ -31,6 +31,23 @@ def test_a_limit_is_a_ratio_rounded_down_and_some_more_but_at_least_one(
 
 def test_the_default_limit_is_the_papers_input_plus_50() -> None:
     assert [LengthLimit().tokens(n) for n in (1, 10)] == [51, 60]
+
+
+def test_a_models_own_options_are_changed_only_where_something_is_given() -> None:
+    own = {"beam_size": 5, "num_best": 3, "min_length": 2}
+    assert changed(own, None, None) == SearchOptions(beam_size=5, num_best=3, min_length=2)
+    assert changed(own, 7, 6) == SearchOptions(beam_size=7, num_best=6, min_length=2)
+    assert changed({}, 1_000, None).beam_size == 1_000
+    for beam_size, num_best, said in (
+        (2, None, "num_best 3 needs a beam_size as large, not 2: give beam_size=3, or more"),
+        (None, 6, "num_best 6 needs a beam_size as large, not 5: give beam_size=6, or more"),
+        (0, None, "beam_size 0: give a whole number, 1 or more"),
+        (None, -2, "num_best -2: give a whole number, 1 or more"),
+        (1_001, None, "beam_size 1,001: give 1,000 at most"),
+    ):
+        with pytest.raises(ValueError, match=f"^{said}") as refused:
+            changed(own, beam_size, num_best)
+        assert type(refused.value) is ValueError
 
 
 def test_the_default_search_is_the_papers() -> None:

@@ -38,14 +38,25 @@ class Stub:
     [
         ("Hello {name}, {0} or {}.", ["{name}", "{0}", "{}"]),
         ("Dear {{ user.name }} and {{x|upper}}", ["{{ user.name }}", "{{x|upper}}"]),
-        ("%s of %(x)d, %1$s and %.2f%%", ["%s", "%(x)d", "%1$s", "%.2f"]),
+        ("%s of %(x)d, %1$s and %.2f%%", ["%s", "%(x)d", "%1$s", "%.2f", "%%"]),
+        ("Progress: %d%%, 100%% of it", ["%d", "%%", "100", "%%"]),
         ("50% of it, 100 %", ["50", "100"]),
         ("in ${HOME} or $HOME or %{name}", ["${HOME}", "$HOME", "%{name}"]),
         ("<b>bold</b> &amp; <br/> a < b > c", ["<b>", "</b>", "&amp;", "<br/>"]),
         ("(see https://a.org/b?c=1,2.) Or www.x.de!", ["https://a.org/b?c=1,2", "www.x.de"]),
         ("Mail a.b+c@d-e.co.uk.", ["a.b+c@d-e.co.uk"]),
         ("It was 1,234.56 or -3 at 10:30 on 2024-03-12.", ["1,234.56", "-3", "10:30", "2024-03-12"]),
-        ("10kg, the 3rd, but MP3 and v2.0", ["10", "3"]),
+        ("10kg, the 3rd, the 1960s, le 2e, at 5pm", ["10", "3", "1960", "2", "5"]),
+        ("1e5, 1.5E-3, 0xFF and 0xff", ["1e5", "1.5E-3", "0xFF", "0xff"]),
+        (
+            "MP3, v2.0, a 7B, -7B, 10k, 1,5GB, file_1 or 3fa8",
+            ["MP3", "v2.0", "7B", "-7B", "10k", "1,5GB", "file_1", "3fa8"],
+        ),
+        ("MP3播放, 第7B章, a_b, é7", ["MP3", "7B"]),
+        ("½ a cup, 1½ or \u215d", ["½", "1", "½", "\u215d"]),
+        (r"One\nTwo\t\u00e9 \q", [r"\n", r"\t", r"\u00e9"]),
+        ("__NAME__ and __MY_2__, but not __so__ or a__B__", ["__NAME__", "__MY_2__"]),
+        (":count of :total_2: not a:b, 10:30, or : so", [":count", ":total_2", "10:30"]),
         ("2024年3月见https://a.cn/x。好", ["2024", "3", "https://a.cn/x"]),
         ("Nothing here: a@b, 'http', {two words}, $ 5", ["5"]),
     ],
@@ -82,6 +93,13 @@ def test_codes_stand_in_and_are_put_back() -> None:
     assert stub.asked[0] == ["Open X1 21 times."]
     assert one.text == "«Open {Name} 7 times.»"
     assert one.source == "Open {Name} 7 times."
+
+
+def test_one_code_stands_in_for_strings_without_a_gap() -> None:
+    stub = Stub(lambda text: f"«{text}»")
+    found = [said("Progress: %d%%.", "%d"), said("Take 100%% now.", ""), said("Take a 7B and ½.", "")]
+    assert [one.text for one in rescued(found, stub)] == [f"«{one.source}»" for one in found]
+    assert stub.asked[0] == ["Progress: X1.", "Take 21 now.", "Take a X1 and 21."]
 
 
 def test_names_stand_in_where_codes_are_lost_and_none_that_is_there_already() -> None:
@@ -131,7 +149,7 @@ def test_of_several_translations_those_that_have_everything_are_kept_in_their_or
 
 def test_all_that_need_another_try_go_together() -> None:
     stub = Stub(lambda text: text.replace("X1", "").replace("Jackson", ""))
-    found = [said(f"Word {{a{number}}} word{number}.", "") for number in range(100)]
+    found = [said(f"Word {{a{number}}} w{'o' * number}rd.", "") for number in range(100)]
     assert [one.text for one in protected(found, stub, 2048)] == [one.source for one in found]
     assert [len(asked) for asked in stub.asked] == [64, 64, 65, 36, 36, 37]
 
@@ -147,6 +165,12 @@ PIECES = [
     "{a}",
     "{{b}}",
     "%s",
+    "%%",
+    "7B",
+    "½",
+    r"\n",
+    "__N__",
+    ":a",
     "<i>",
     "</i>",
     "a@b.de",

@@ -13,7 +13,7 @@ from dragoman.data import hashed
 from dragoman.data.durable import UNFINISHED, DamageError, write_durably
 from dragoman.data.lock import is_locked, locked
 from dragoman.decoding.bulk.finding import Portion
-from dragoman.decoding.bulk.manifest import load, manifest_of
+from dragoman.decoding.bulk.manifest import SUFFIX, load, manifest_of
 from dragoman.decoding.bulk.settings import Settings
 
 RECORD: Final = "bulk.json"
@@ -66,6 +66,12 @@ def remove_left_overs(out: Path, shards: Iterable[Path]) -> None:
     """Unfinished files of these shards. Whoever wrote them is dead, or the folder would be locked."""
     for path in _left_overs(out, {RECORD}.union(*({shard.name, manifest_of(shard).name} for shard in shards))):
         path.unlink(missing_ok=True)
+
+
+def strays(out: Path, shards: Iterable[Path]) -> list[str]:
+    """Translations in the folder whose shards are not among these: they were removed, or another pattern named them."""
+    there = {path.name.removesuffix(SUFFIX) for path in out.glob(f"*{SUFFIX}")}
+    return sorted(there - {shard.name for shard in shards})
 
 
 def num_deaths(out: Path, shard: Path) -> int:

@@ -11,7 +11,7 @@ from dragoman.decoding.bulk.rows import Columns, Counts, Translate
 Format = Callable[[Path, Sink, Columns, Translate], Counts]
 """Reads a shard and writes its translation."""
 
-_OTHERS: Final = {
+OTHERS: Final = {
     ".csv": "write it as JSON lines or Parquet",
     ".tsv": "write it as JSON lines or Parquet",
     ".json": "write one object a line, and name it .jsonl",
@@ -25,6 +25,7 @@ _OTHERS: Final = {
     ".bz2": "pack it as .gz or .zst",
     ".xz": "pack it as .gz or .zst",
 }
+"""What is neither Parquet nor JSON lines nor plain text, and what to do with it."""
 
 
 def format_of(shard: Path) -> Format:
@@ -36,10 +37,8 @@ def format_of(shard: Path) -> Format:
         from dragoman.decoding.bulk.parquet_shard import translate_parquet
 
         return translate_parquet
-    if inner in _OTHERS:
-        raise ValueError(
-            f"{shard}: a shard is Parquet, JSON lines or plain text, and this is {inner}; {_OTHERS[inner]}"
-        )
+    if inner in OTHERS:
+        raise ValueError(f"{shard}: a shard is Parquet, JSON lines or plain text, and this is {inner}; {OTHERS[inner]}")
     if inner in (".jsonl", ".ndjson"):
         from dragoman.decoding.bulk.jsonl_shard import translate_jsonl
 

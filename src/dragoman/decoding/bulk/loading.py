@@ -7,7 +7,7 @@ from importlib.metadata import version
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.decoding.bulk.rows import Columns
 from dragoman.decoding.bulk.settings import Job, Settings
-from dragoman.decoding.engines import Compute, EngineName, open_engine
+from dragoman.decoding.engines import Compute, Engine, EngineName, open_engine
 from dragoman.decoding.model import Model
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.translated import Translated
@@ -33,11 +33,12 @@ def choose(
     if translator.reason and say:
         say(f"torch translates, which is slower: {translator.reason}")
     return Settings(
-        model=bundle.sha256,
+        model=bundle.model_sha256,
         dragoman=__version__,
         engine=translator.engine.name,
         engine_version=version(translator.engine.name),
         compute=compute or "float32",
+        store=_store(translator.engine),
         search=translator.options.model_dump(mode="json"),
         split=split,
         protect=protect,
@@ -46,13 +47,23 @@ def choose(
     )
 
 
+def _store(engine: Engine) -> Compute | None:
+    """How the export that is in use keeps its matrices."""
+    if engine.name != "ctranslate2":
+        return None
+    from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+
+    assert isinstance(engine, CTranslate2Engine)
+    return engine.export.store
+
+
 def load(job: Job) -> Details:
     """The same model, ready to translate."""
     bundle, settings = open_bundle(job.model), job.settings
-    if bundle.sha256 != settings.model:
-        raise ValueError(f"{job.model} has become another model since this was begun: give it an --out of its own")
     options = SearchOptions.model_validate(settings.search)
     name: EngineName = "torch" if settings.engine == "torch" else "ctranslate2"
     choice = open_engine(bundle, options, name, job.threads, settings.compute)
+    if (bundle.model_sha256, _store(choice.engine)) != (settings.model, settings.store):
+        raise ValueError(f"{job.model} has become another model since this was begun: give it an --out of its own")
     model = Model(Translator(choice.engine, bundle.vocab, options), bundle.info.source_language)
     return partial(model.details, split=settings.split, protect=settings.protect)

@@ -11,7 +11,7 @@ from pathlib import Path
 from dragoman.bundle import open_bundle
 from dragoman.decoding.bulk.crew import Say, in_crew
 from dragoman.decoding.bulk.finding import Portion, find_shards
-from dragoman.decoding.bulk.folder import alone, claim, remove_left_overs
+from dragoman.decoding.bulk.folder import alone, claim, remove_left_overs, strays
 from dragoman.decoding.bulk.formats import refuse_unreadable
 from dragoman.decoding.bulk.loading import choose
 from dragoman.decoding.bulk.manifest import ShardManifest, standing
@@ -51,7 +51,8 @@ class Bulk:
 def carry_out(bulk: Bulk, tell: Tell, say: Say) -> Summary:
     """Translates what is not finished yet. What can be wrong with the request is said before anything is begun."""
     portion = Portion.parse(bulk.shard_index)
-    shards = portion.of(find_shards(bulk.pattern, bulk.out))
+    found = find_shards(bulk.pattern, bulk.out)
+    shards = portion.of(found)
     refuse_unreadable(shards)
     columns = Columns(bulk.column, bulk.into)
     if columns.text == columns.into:
@@ -65,7 +66,8 @@ def carry_out(bulk: Bulk, tell: Tell, say: Say) -> Summary:
         workers = max(1, min(bulk.workers or max(1, _cores() // 2), len(waiting)))
         job = Job(bundle.folder, bulk.out, settings, bulk.threads or _threads(bulk, settings.engine, workers))
         try:
-            return _translated(bulk, job, kept, waiting, workers, tell, say)
+            outcomes, seconds = _translated(bulk, job, waiting, workers, tell, say)
+            return Summary(kept, outcomes, seconds, strays(bulk.out, found))
         finally:
             remove_left_overs(bulk.out, shards)
 
@@ -87,8 +89,9 @@ def _looked_over(shards: Sequence[Path], out: Path, tell: Tell, say: Say) -> tup
 
 
 def _translated(
-    bulk: Bulk, job: Job, kept: list[ShardManifest], waiting: list[Path], workers: int, tell: Tell, say: Say
-) -> Summary:
+    bulk: Bulk, job: Job, waiting: list[Path], workers: int, tell: Tell, say: Say
+) -> tuple[list[Outcome], float]:
+    """What became of each, and the seconds it took. What is wrong with one is said when it is found."""
     begin, outcomes = time.monotonic(), []
     pace = Pace(waiting, tell)
     for outcome in _outcomes(bulk, job, waiting, workers, pace, say):
@@ -96,7 +99,7 @@ def _translated(
         pace.finished(outcome.shard, outcome.rows)
         if outcome.wrong:
             say(outcome.wrong)
-    return Summary(kept, outcomes, time.monotonic() - begin)
+    return outcomes, time.monotonic() - begin
 
 
 def _outcomes(bulk: Bulk, job: Job, waiting: list[Path], workers: int, pace: Pace, say: Say) -> Iterator[Outcome]:

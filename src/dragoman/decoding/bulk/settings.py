@@ -12,11 +12,16 @@ from dragoman.config import Config
 class Settings(Config):
     """All that decides the bytes, but for the shard itself. Shards of one folder have these in common."""
 
-    model: str = Field(pattern=r"^[0-9a-f]{64}$", description="the bundle's hash")
+    model: str = Field(
+        pattern=r"^[0-9a-f]{64}$", description="the hash of the model: weights, vocabulary and config.json"
+    )
     dragoman: str = Field(description="the version that read, cut and wrote the texts")
     engine: str = Field(description="what searched")
     engine_version: str = Field(description="and which version of it: another may find something else")
     compute: Literal["float32", "int16", "int8"] = Field(description="what it multiplied")
+    store: Literal["float32", "int16", "int8"] | None = Field(
+        None, description="how the export kept its matrices; none for torch"
+    )
     search: dict[str, JsonValue] = Field(description="the search options, all of them")
     split: bool = Field(description="whether texts were cut into sentences")
     protect: bool = Field(description="whether placeholders, addresses and numbers were kept as they were")

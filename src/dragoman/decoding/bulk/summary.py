@@ -16,6 +16,8 @@ class Summary:
     kept: Sequence[ShardManifest]
     outcomes: Sequence[Outcome]
     seconds: float
+    strays: Sequence[str] = ()
+    """Translations in the same folder that are of no shard named now."""
 
     @property
     def done(self) -> list[Outcome]:
@@ -36,7 +38,7 @@ class Summary:
         return sum(manifest.rows for manifest in self.kept) + sum(outcome.rows for outcome in self.done)
 
     def text(self) -> str:
-        """One or two lines."""
+        """One line, or two."""
         finished = len(self.kept) + len(self.done)
         lines = [f"{_counted(finished, 'shard')} finished, {_counted(self.rows, 'row')}"]
         if self.kept:
@@ -45,14 +47,20 @@ class Summary:
             sentences = sum(outcome.sentences for outcome in self.done)
             rate = sentences / max(self.seconds, 1e-9)
             lines.append(f"{_counted(sentences, 'sentence')} in {self.seconds:,.1f} s: {rate:,.0f} a second")
-        return "; ".join(lines)
+        others = "\nbeside them are translations of shards that are not named now: "
+        beside = others + _listed(self.strays) if self.strays else ""
+        return "; ".join(lines) + beside
 
     def problems(self) -> str:
-        """What could not be done, and what to do about it."""
-        told = [str(outcome.wrong) for outcome in self.unfinished]
-        more = f"\nand {len(told) - _SHOWN:,} more" if len(told) > _SHOWN else ""
-        several = f"{_counted(len(told), 'shard')} could not be translated:\n" if len(told) > 1 else ""
-        return f"{several}{chr(10).join(told[:_SHOWN])}{more}\nall others are finished; {MEND}"
+        """Which could not be done, and what to do about it; why was said when it was found."""
+        names = [str(outcome.shard) for outcome in self.unfinished]
+        what = f"{_counted(len(names), 'shard')} could not be translated, as said above: {_listed(names)}"
+        return f"{what}\nall others are finished; {MEND}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _counted(count: int, what: str) -> str:

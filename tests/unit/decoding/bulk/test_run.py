@@ -1,13 +1,20 @@
 """A run over shards, from the request to the summary."""
 
+import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from dragoman.bundle import Export, Proof, open_bundle
+from dragoman.bundle.writing import store_export
+from dragoman.data.durable import FileInfo
 from dragoman.decoding.bulk.run import Bulk, carry_out
 from dragoman.decoding.bulk.summary import Summary
 from dragoman.decoding.bulk.work import Outcome
+from dragoman.export.ctranslate2 import weights_file
+from dragoman.export.quantise import Store
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "v1"
 NAMES = ["a.jsonl", "b.jsonl", "c.jsonl"]
@@ -25,6 +32,14 @@ def shards(tmp_path: Path) -> str:
 def run(bulk: Bulk) -> tuple[Summary, list[str]]:
     said: list[str] = []
     return carry_out(bulk, lambda what, done, total: None, said.append), said
+
+
+def store(folder: Path, kind: Store) -> None:
+    content = weights_file(open_bundle(folder), kind)
+    digest = hashlib.sha256(content).hexdigest()
+    file = FileInfo(file=f"ctranslate2.{kind}.{digest[:8]}.bin", sha256=digest, num_bytes=len(content))
+    proof = Proof(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
+    store_export(folder, Export(store=kind, file=file, kept=True, proof=proof), content)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -77,7 +92,10 @@ def test_a_wrong_row_is_named_and_keeps_no_other_shard_from_being_finished(
     assert {outcome.shard.name for outcome in summary.done} == {"a.jsonl", "c.jsonl"}
     wrong = f"{tmp_path / 'in' / 'b.jsonl'}, line 2: 'text' must be text or null, not 3"
     assert said == [wrong]
-    assert summary.problems().startswith(f"{wrong}\n")
+    assert summary.problems().startswith(
+        f"1 shard could not be translated, as said above: {tmp_path / 'in' / 'b.jsonl'}\n"
+    )
+    assert "must be text" not in summary.problems()
     assert summary.lost == []
     assert not (tmp_path / "out" / "b.jsonl").exists()
 
@@ -99,6 +117,27 @@ def test_other_models_and_options_are_refused_before_anything_is_done(
         with pytest.raises(ValueError, match=said):
             run(changed)
     assert contents(out) == before
+
+
+def test_an_export_that_comes_later_shuts_nobody_out_unless_it_is_the_one_in_use(
+    model: Path, shards: str, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(model, tmp_path / "model"))
+    for compute in ("float32", "int8"):
+        run(Bulk(copy, shards, tmp_path / compute, shard_index="5/6", compute=compute))
+    store(copy, "int8")
+    run(Bulk(copy, shards, tmp_path / "float32", shard_index="5/6", compute="float32"))
+    with pytest.raises(ValueError, match="store float32 there and int8 here"):
+        run(Bulk(copy, shards, tmp_path / "int8", shard_index="5/6", compute="int8"))
+
+
+@pytest.mark.slow
+def test_what_is_left_of_shards_that_are_gone_is_named(model: Path, shards: str, tmp_path: Path) -> None:
+    run(Bulk(model, shards, tmp_path / "out", workers=1, threads=1))
+    (tmp_path / "in" / "b.jsonl").unlink()
+    summary, _ = run(Bulk(model, shards, tmp_path / "out", workers=1, threads=1, shard_index="0/2"))
+    assert summary.text().endswith("\nbeside them are translations of shards that are not named now: b.jsonl")
+    assert (tmp_path / "out" / "b.jsonl").is_file()
 
 
 def test_what_cannot_be_is_refused_before_anything_is_written(model: Path, shards: str, tmp_path: Path) -> None:
@@ -131,7 +170,5 @@ def test_a_summary_counts_and_names() -> None:
     ]
     summary = Summary([], outcomes, 2.0)
     assert summary.text() == "1 shard finished, 1,500 rows; 3,000 sentences in 2.0 s: 1,500 a second"
-    assert summary.problems().startswith(
-        "2 shards could not be translated:\nb: bad\nc: 3 workers died at it\nall others"
-    )
+    assert summary.problems().startswith("2 shards could not be translated, as said above: b, c\nall others")
     assert [outcome.shard for outcome in summary.lost] == [Path("c")]
