@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)  # how long a case takes says more of the machine than of the code
+settings.load_profile("unhurried")
 
 SLOW = [Path(__file__).parent / room for room in ("chaos", "cli", "distributed", "properties")]
 """Rooms whose tests start processes, or try one thing in very many ways: too slow to be run at every change."""

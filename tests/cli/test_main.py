@@ -84,7 +84,7 @@ def test_a_mistake_is_red_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys:
     assert capsys.readouterr().err == "\x1b[31merror: no\x1b[0m\n"
 
 
-@pytest.mark.parametrize("module", ["torch", "torch.nn", "jaxtyping"])
+@pytest.mark.parametrize("module", ["torch", "torch.nn", "matplotlib"])
 def test_a_missing_module_says_which_extra_brings_it(
     module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
