@@ -118,7 +118,8 @@ class Held(Bundle):
 
 
 def ours(made: Transformer, shape: TransformerConfig, store: Store) -> bytes:
-    return weights_file(Held(Path("nowhere"), BundleInfo(model=shape), Card(), "", (), weights_of(made)), store)
+    held = Held(Path("nowhere"), BundleInfo(model=shape), Card(), sha256="", model_sha256="", given=weights_of(made))
+    return weights_file(held, store)
 
 
 @pytest.mark.parametrize("store", STORES)
