@@ -157,7 +157,7 @@ def test_the_recurrent_family_is_looked_into_by_the_same_words(shown: Shown) -> 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_long_sentence_and_a_narrow_terminal_are_no_matter(shown: Shown, columns: int) -> None:
     long = "The man who had lost his blue hat in the park on Monday " * 5
-    said = shown(long, "--beam", "1", columns=columns)
+    said = shown(long, "--beam", "1", "--layer", "-1", columns=columns)
     assert re.search(r"a cell is the largest of 2 x 2|from 0\.", said)
 
 
