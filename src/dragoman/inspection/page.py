@@ -42,7 +42,7 @@ def page(trace: Trace) -> str:
     )
 
 
-def save_page(trace: Trace, path: Path) -> None:
+def save_page(trace: Trace, path: Path | str) -> None:
     """Write it, all at once."""
     save_text(page(trace), path)
 

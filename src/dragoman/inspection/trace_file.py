@@ -62,16 +62,17 @@ class Header(Config):
     alignment_heads: tuple[AlignmentHead, ...] = ()
 
 
-def save(trace: Trace, path: Path) -> None:
+def save(trace: Trace, path: Path | str) -> None:
     """Writes the file; whatever was there stays until the new one is whole."""
     arrays, header = _arrays(trace), _header(trace).model_dump_json()
     metadata = {"schema": str(SCHEMA), "trace": header, "sha256": _digest(SCHEMA, header, arrays)}
     content = as_safetensors(arrays, metadata)
-    write_durably(path, lambda sink: sink.write(content))
+    write_durably(Path(path), lambda sink: sink.write(content))
 
 
-def load(path: Path) -> Trace:
+def load(path: Path | str) -> Trace:
     """Reads what `save` wrote, and nothing else."""
+    path = Path(path)
     header, arrays = _read(path)
     try:
         trace = _trace(header, arrays)

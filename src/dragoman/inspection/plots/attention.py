@@ -10,7 +10,7 @@ from dragoman.data.alignment import Measure, Rows
 from dragoman.inspection.plots.canvas import FAINT, SMALL, caption, sheet
 from dragoman.inspection.plots.heat import heat, shaded
 from dragoman.inspection.trace import Kind, Trace
-from dragoman.inspection.view import CAVEAT, KINDS, MEASURES, Head, maps_of, provenance, view
+from dragoman.inspection.view import CAVEAT, KINDS, MEASURES, Head, maps_of, provenance, refuse_unknown, view
 
 
 def attention(
@@ -33,6 +33,7 @@ def attention(
 
 def heads(trace: Trace, kind: Kind = "cross", measure: Measure = "attention", ax: Axes | None = None) -> Axes:
     """Every head of every layer, small, on one scale of colours, with the share that rests on the sinks."""
+    refuse_unknown(kind, measure=measure)
     names = trace.names(kind)
     maps = [maps_of(trace, measure)[name] for name in names]
     num_heads = max(map(len, maps), default=0)
