@@ -135,3 +135,8 @@ def test_every_source_file_has_its_place_in_the_design() -> None:
         placed.add(row[1] if row[1] == f"{room}.py" else f"{room}/{row[1]}")
     files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")}
     assert placed == files
+
+
+def test_the_readme_leads_to_every_guide() -> None:
+    linked = set(re.findall(r"\(docs/guides/([\w-]+)\.md\)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert linked == {page.stem for page in (DOCS / "guides").glob("*.md")}

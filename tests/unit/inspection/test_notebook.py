@@ -4,6 +4,7 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
+from dragoman.inspection.choice import Choice
 from dragoman.inspection.notebook import Shown
 from dragoman.inspection.page import page
 from dragoman.inspection.trace import Trace
@@ -20,7 +21,7 @@ def test_a_notebook_shows_a_still_picture_first_and_the_page_in_a_frame_without_
     html = shown._repr_html_()
     assert html.index("<svg") < html.index("<table>") < html.index("<iframe")
     assert '<iframe sandbox="allow-scripts"' in html
-    assert f'srcdoc="{escape(page(trace))}"' in html
+    assert f'srcdoc="{escape(page(trace, Choice("cross", 0, 1, "written", "attention")))}"' in html
     assert "decoder.layers.0.cross_attention, head 1 of 3" in html
     still = html[: html.index("<details>")]
     assert "<script" not in still
