@@ -237,6 +237,14 @@ def test_every_file_is_written_and_named(shown: Shown, tmp_path: Path) -> None:
     assert (tmp_path / "map.moses").read_text() == to_moses(head_links(trace, head)) + "\n"
 
 
+def test_letters_without_a_font_are_told_once_for_all_pictures(run: Run) -> None:
+    done = run(
+        f"{TEXT} \U0010fffd", *MODEL, "--target", "zwei \U0010fffd", "--words", "--png", "a.png", "--pdf", "a.pdf"
+    )
+    assert done.code == 0
+    assert done.err.count("no font of this machine has the letters") == 1
+
+
 def numbers(path: Path) -> np.ndarray:
     with path.open(encoding="utf-8") as file:
         return np.array([line[1:] for line in list(csv.reader(file))[1:]], np.float64)

@@ -48,10 +48,13 @@ def refuse(paths: dict[str, Path]) -> None:
 
 def write(paths: dict[str, Path], seen: "Seen", choice: "Choice", habits: "list[HeadHabit] | None") -> Iterator[Path]:
     """Each file as it is there. With `habits` they are about all heads instead of the one map that was chosen."""
-    trace = seen.trace
+    trace, told = seen.trace, set[str]()
     for option, path in paths.items():
         if option in ("svg", "png", "pdf"):
-            _draw(path, trace, choice, every_head=habits is not None)
+            missing = _draw(path, trace, choice, every_head=habits is not None)
+            for warning in sorted(missing - told):
+                print(warning, file=sys.stderr)
+            told |= missing
         elif option == "html":
             from dragoman.inspection.page import save_page
 
@@ -95,7 +98,8 @@ def put(path: Path, text: str) -> None:
     write_durably(path.resolve(), lambda sink: sink.write(content))
 
 
-def _draw(path: Path, trace: "Trace", choice: "Choice", every_head: bool) -> None:
+def _draw(path: Path, trace: "Trace", choice: "Choice", every_head: bool) -> set[str]:
+    """Gives what is to be told of letters that could not be drawn."""
     from dragoman.inspection import plots
 
     with warnings.catch_warnings(record=True) as said:
@@ -103,9 +107,7 @@ def _draw(path: Path, trace: "Trace", choice: "Choice", every_head: bool) -> Non
         ax = plots.heads(trace, choice.kind, choice.measure) if every_head else _map(trace, choice)
         plots.save(ax, path)
     # An SVG is drawn with its viewer's fonts: what is missing here may be there.
-    missing = [] if path.suffix.lower() == ".svg" else said
-    for warning in dict.fromkeys(str(one.message) for one in missing):
-        print(f"{path}: {warning}", file=sys.stderr)
+    return set() if path.suffix.lower() == ".svg" else {str(one.message) for one in said}
 
 
 def _map(trace: "Trace", choice: "Choice") -> "Axes":

@@ -47,7 +47,7 @@ def page(trace: Trace, choice: Choice | None = None, notes: Mapping[str, str] | 
         caption=escape(shown.caption),
         sinks=f"{shown.sink_share:.0%} of it rests on sinks (marks and punctuation).",
         table=table(shown),
-        data=embedded({"first": _opening(trace, first), **_data(trace)}),
+        data=embedded({"first": _opening(trace, first), "norm": NORM, **_data(trace)}),
     )
 
 
@@ -95,7 +95,6 @@ def _data(trace: Trace) -> dict[str, Any]:
     return {
         "says": {"kinds": KINDS, "measures": MEASURES, "rows": ROWS, "caveat": CAVEAT},
         "provenance": provenance(trace),
-        "norm": NORM,
         "source": _words(trace.source),
         "target": _words(trace.target),
         "labels": {kind: _labels(trace, kind) for kind in present},

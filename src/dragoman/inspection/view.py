@@ -138,15 +138,6 @@ def maps_of(trace: Trace, measure: Measure) -> dict[str, np.ndarray]:
     return maps
 
 
-def refuse_unknown(kind: object, rows: object = "written", measure: object = "attention", head: object = 0) -> None:
-    """Names that were mistyped, in the words of the command line."""
-    for name, value, known in (("kind", kind, KINDS), ("rows", rows, ROWS), ("measure", measure, MEASURES)):
-        if value not in known:
-            raise ValueError(f"{name} {value!r}: choose {' or '.join(map(repr, known))}")
-    if head != "mean" and not isinstance(head, int | np.integer):
-        raise ValueError(f"head {head!r}: give its number, from 0, or 'mean'")
-
-
 def _layer(trace: Trace, kind: Kind, layer: int) -> str:
     names = trace.names(kind)
     if not names:
@@ -173,3 +164,12 @@ def _of_head(maps: np.ndarray, head: Head) -> np.ndarray:
 def _is_sink(piece: str) -> bool:
     """Nothing but punctuation and SentencePiece's mark of a space."""
     return all(unicodedata.category(letter).startswith("P") for letter in piece.replace("▁", ""))
+
+
+def refuse_unknown(kind: object, rows: object = "written", measure: object = "attention", head: object = 0) -> None:
+    """Names that were mistyped, in the words of the command line."""
+    for name, value, known in (("kind", kind, KINDS), ("rows", rows, ROWS), ("measure", measure, MEASURES)):
+        if value not in known:
+            raise ValueError(f"{name} {value!r}: choose {' or '.join(map(repr, known))}")
+    if head != "mean" and not isinstance(head, int | np.integer):
+        raise ValueError(f"head {head!r}: give its number, from 0, or 'mean'")

@@ -188,11 +188,14 @@ def test_in_a_browser_nothing_sticks_out_and_no_column_of_a_map_is_cut_off(tmp_p
         "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.getElementById('map').parentElement)"
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        opened = browser_class()(home)
+        opened, widths = browser_class()(home), []
         for width in (360, 1280):
             opened.ask("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
             opened.open(tmp_path / "page.html")
-            assert opened.run("document.documentElement.scrollWidth") <= width
-        assert opened.run(inside)
-        assert opened.text("#legend + span") == "1.0 of the row"
+            widths.append(opened.run("document.documentElement.scrollWidth"))
+        whole, legend = opened.run(inside), opened.text("#legend + span")
         opened.close()
+    assert widths[0] <= 360
+    assert widths[1] <= 1280
+    assert whole
+    assert legend == "1.0 of the row"

@@ -72,23 +72,6 @@ def test_every_choice_shows_what_the_library_shows(browser: Browser, traced: Tra
     assert "renormalised" in browser.text("#sinks")
 
 
-def test_it_opens_on_what_was_asked_for(browser: Browser, traced: Traced, tmp_path: Path) -> None:
-    trace = traced()
-    save_page(trace, tmp_path / "page.html", Choice("decoder", 0, 2, "read", "norm", hide_sinks=True))
-    browser.open(tmp_path / "page.html")
-    ids = ("kind", "layer", "head", "rows", "measure")
-    assert [browser.run(f"document.getElementById({name!r}).value") for name in ids] == [
-        "decoder", "0", "2", "read", "norm"
-    ]  # fmt: skip
-    assert browser.run("document.getElementById('hide').checked")
-    assert browser.text("#caption") == view(trace, 0, 2, kind="decoder", rows="read", measure="norm").caption
-    titles = "[...document.querySelectorAll('section h2')].map((one) => one.id)"
-    assert browser.run(titles) == ["map-title", "words-title", "table-title"]
-    save_page(trace, tmp_path / "page.html", Choice("cross", 0, "mean", "read", "attention", by_word=True))
-    browser.open(tmp_path / "page.html")
-    assert browser.run(titles) == ["words-title", "map-title", "table-title"]
-
-
 @pytest.mark.parametrize("rows", ["written", "read"])
 def test_ribbons_lead_each_word_to_where_it_looked_most(
     browser: Browser, traced: Traced, tmp_path: Path, rows: str
@@ -154,3 +137,20 @@ def test_the_smallest_and_a_large_map_are_drawn(browser: Browser, traced: Traced
     trace = shown(browser, traced(tokens, tokens, 1, 1), tmp_path)
     np.testing.assert_allclose(browser.numbers(), view(trace).matrix, atol=6e-4)
     assert browser.run("document.querySelectorAll('#map > text').length") <= 2 * 60
+
+
+def test_it_opens_on_what_was_asked_for(browser: Browser, traced: Traced, tmp_path: Path) -> None:
+    trace = traced()
+    save_page(trace, tmp_path / "page.html", Choice("decoder", 0, 2, "read", "norm", hide_sinks=True))
+    browser.open(tmp_path / "page.html")
+    ids = ("kind", "layer", "head", "rows", "measure")
+    assert [browser.run(f"document.getElementById({name!r}).value") for name in ids] == [
+        "decoder", "0", "2", "read", "norm"
+    ]  # fmt: skip
+    assert browser.run("document.getElementById('hide').checked")
+    assert browser.text("#caption") == view(trace, 0, 2, kind="decoder", rows="read", measure="norm").caption
+    titles = "[...document.querySelectorAll('section h2')].map((one) => one.id)"
+    assert browser.run(titles) == ["map-title", "words-title", "table-title"]
+    save_page(trace, tmp_path / "page.html", Choice("cross", 0, "mean", "read", "attention", by_word=True))
+    browser.open(tmp_path / "page.html")
+    assert browser.run(titles) == ["words-title", "map-title", "table-title"]
