@@ -54,6 +54,8 @@ Updates = Annotated[int, Field(ge=1)]
 Every = Updates | Duration
 """How often: a number of updates, or a time."""
 
+Parallel = Literal["ddp", "fsdp"]
+
 Factor = Literal["paper", "warmup", "inverse_sqrt", "cosine", "linear"]
 
 
@@ -135,6 +137,13 @@ class SnapshotConfig(Config):
     )
 
 
+class CheckpointConfig(Config):
+    """The whole state of a run, saved so that the same command goes on from it."""
+
+    every: Every | None = Field(600.0, description="updates or time between them; null: only when asked by a signal")
+    keep: int = Field(2, ge=1, description="how many of the last ones are kept: should one be damaged, another is used")
+
+
 class TrainingConfig(Config):
     """One training."""
 
@@ -149,6 +158,7 @@ class TrainingConfig(Config):
     stop: StopConfig = Field(StopConfig(), description="when it is enough")
     validate_every: Every = Field(1000, description="updates or time between two validations")
     snapshots: SnapshotConfig = Field(SnapshotConfig(), description="weights to be averaged")
+    checkpoints: CheckpointConfig = Field(CheckpointConfig(), description="what a run that was killed goes on from")
     ema: float | None = Field(
         None,
         gt=0.0,
@@ -156,5 +166,10 @@ class TrainingConfig(Config):
         description="decay of a moving average of the weights, validated and kept in their place",
     )
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products")
+    parallel: Parallel = Field(
+        "ddp",
+        description="with several processes: ddp, each has the whole model; fsdp, each keeps a share of its weights "
+        "and gathers them when they are needed, for models that do not fit",
+    )
     guard: GuardConfig = Field(GuardConfig(), description="what is done about bad batches")
     log_every: int = Field(50, ge=1, description="updates between two lines of the log")
