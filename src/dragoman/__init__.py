@@ -7,7 +7,7 @@ from dragoman.version import __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dragoman.decoding.engines import Compute, EngineName
+    from dragoman.decoding.given import Compute, EngineName
     from dragoman.decoding.model import Model
 
 __all__ = ["__version__", "load"]

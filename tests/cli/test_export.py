@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.bundle import BundleInfo, Card, Export, Proof, open_bundle, write_bundle
-from dragoman.cli.export import _told
+from dragoman.cli.export import _told, _torchs_alone
 from dragoman.data.durable import FileInfo
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
@@ -98,6 +99,17 @@ def test_a_warning_tells_of_more_than_a_fifth(identical: int, warned: bool) -> N
     said = _told(Export(store="int8", file=file, kept=True, proof=proof), "the dev set")
     assert said.startswith(f"int8: {identical} of 200 sentences of the dev set become what torch makes of them")
     assert (f"\nwarning: {200 - identical} come out otherwise, more than a fifth" in said) == warned
+
+
+@pytest.mark.parametrize(
+    ("search", "alone"),
+    [({"stop": "count"}, None), ({}, None), ({"stop": "never"}, "stop: never"), ({"min_length": 3}, "min_length: 3")],
+)
+def test_a_search_that_is_torchs_alone_is_named(search: dict[str, Any], alone: str | None, tmp_path: Path) -> None:
+    golden = open_bundle(GOLDEN / "v1")
+    info = golden.info.model_copy(update={"search": search})
+    bundle = write_bundle(tmp_path / "model", info, golden.weights(), golden.vocab, golden.card)
+    assert _torchs_alone(bundle) == alone
 
 
 def test_a_folder_for_ctranslate2_alone(folder: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from dragoman.bundle import Bundle, BundleInfo, Card
+from dragoman.bundle.info import ExportStore
 from dragoman.export.ctranslate2 import weights_file
-from dragoman.export.quantise import Store
 from dragoman.layers.sinusoids import sinusoids, sinusoids_in_halves
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer
@@ -18,7 +18,7 @@ from dragoman.models.weights import weights_of
 
 specs = pytest.importorskip("ctranslate2.specs")
 
-STORES: list[Store] = ["float32", "int16", "int8"]
+STORES: list[ExportStore] = ["float32", "int16", "int8"]
 
 
 def config(**changes: Any) -> TransformerConfig:
@@ -61,7 +61,7 @@ def positions(ours: Any, shape: TransformerConfig) -> np.ndarray:
             return sinusoids_in_halves(shape.max_positions, shape.d_model).astype(np.float32)
 
 
-def converted(ours: Transformer, shape: TransformerConfig, store: Store, folder: Path) -> bytes:
+def converted(ours: Transformer, shape: TransformerConfig, store: ExportStore, folder: Path) -> bytes:
     """As a converter would do it, from the modules themselves."""
     layers = (shape.num_encoder_layers, shape.num_decoder_layers)
     spec = specs.TransformerSpec.from_config(layers, shape.num_heads, pre_norm=shape.norm == "pre")
@@ -117,7 +117,7 @@ class Held(Bundle):
         return self.given
 
 
-def ours(made: Transformer, shape: TransformerConfig, store: Store) -> bytes:
+def ours(made: Transformer, shape: TransformerConfig, store: ExportStore) -> bytes:
     held = Held(Path("nowhere"), BundleInfo(model=shape), Card(), sha256="", model_sha256="", given=weights_of(made))
     return weights_file(held, store)
 
@@ -128,7 +128,7 @@ def ours(made: Transformer, shape: TransformerConfig, store: Store) -> bytes:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("where", ["learned", "sinusoidal", "sinusoidal-halves"])
 def test_the_bytes_are_those_of_its_own_converter(
-    store: Store, norm: str, tie: str, bias: bool, where: str, tmp_path: Path
+    store: ExportStore, norm: str, tie: str, bias: bool, where: str, tmp_path: Path
 ) -> None:
     shape = config(norm=norm, tie=tie, attention_bias=bias, positions=where)
     made = model(shape)
@@ -143,7 +143,7 @@ def test_what_begins_alike_is_written_once_as_it_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_rows_without_a_number_and_tiny_ones_are_rounded_as_it_does(store: Store, tmp_path: Path) -> None:
+def test_rows_without_a_number_and_tiny_ones_are_rounded_as_it_does(store: ExportStore, tmp_path: Path) -> None:
     shape = config(tie="none")
     made = model(shape)
     with torch.no_grad():

@@ -1,5 +1,6 @@
 """What a bundle is made of: the names of its files, its description, and the manifest that answers for them."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
@@ -31,6 +32,9 @@ EXPORTED: Final = "ctranslate2."
 
 Store = Literal["float32", "float16"]
 """How weights are written: as they were trained, or in half the space."""
+
+ExportStore = Literal["float32", "int16", "int8"]
+"""How an export keeps its matrices: as they are, or rounded to whole numbers with a scale."""
 
 
 class BundleInfo(Config):
@@ -69,7 +73,7 @@ class Export(Config):
     """The model in the words of another engine, and what that was compared with."""
 
     engine: Literal["ctranslate2"] = Field("ctranslate2", description="whose words")
-    store: Literal["float32", "int16", "int8"] = Field(description="how its matrices are kept")
+    store: ExportStore = Field(description="how its matrices are kept")
     file: FileInfo = Field(description="its weights")
     kept: bool = Field(
         description="whether the file is in the bundle; else it is made from the bundle's weights when it is needed, "
@@ -77,6 +81,16 @@ class Export(Config):
     )
     alignment_heads: tuple[AlignmentHead, ...] = Field((), description="the heads whose attention it shows")
     proof: Proof = Field(description="how it was tried")
+
+    @staticmethod
+    def untried(
+        content: bytes, store: ExportStore = "float32", kept: bool = True, heads: tuple[AlignmentHead, ...] = ()
+    ) -> "Export":
+        """What is to be said of these weights before anything was compared."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        file = FileInfo(file=f"{EXPORTED}{store}.{sha256[:8]}.bin", sha256=sha256, num_bytes=len(content))
+        nothing = Proof(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
+        return Export(store=store, file=file, kept=kept, alignment_heads=heads, proof=nothing)
 
 
 class BundleManifest(Config):

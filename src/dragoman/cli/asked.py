@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from dragoman.data.prepare import Progress
+    from dragoman.data.progress import Progress
     from dragoman.experiment.autopilot import Plan
     from dragoman.experiment.machine import Machine
 

@@ -9,7 +9,7 @@ from dragoman.cli.asked import Changes, Processes, RecipeFiles, Sources, Targets
 
 if TYPE_CHECKING:
     from dragoman.cli.asked import Asked
-    from dragoman.data.prepare import Progress
+    from dragoman.data.progress import Progress
     from dragoman.experiment.preflight import Finding
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "problem": "bold red"}

@@ -1,7 +1,7 @@
 """`dragoman export`: a trained model for CTranslate2, tried against torch before it is called exported."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
 
 import typer
 
@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.bundle import Bundle, Export
-
-Store = Literal["float32", "int16", "int8"]
+    from dragoman.bundle.info import ExportStore
 
 _MB: Final = 1e6
 _MANY: Final = 0.2
@@ -59,32 +58,34 @@ def export(
     bundle = open_bundle(model)
     _refuse_model(bundle)
     sentences, whose = _sentences(bundle, texts)
+    alone = _torchs_alone(bundle)
     for kind in stores:
         exported = _exported(bundle, kind, sentences, not derived)
         print(_told(exported.exports[-1], whose))
         print(_where(exported, derived))
-        if kind != "float32" and _is_used(bundle):
+        if kind != "float32" and alone is None:
             print(f"use it with: dragoman translate {model} --compute {kind}")
     if to is not None:
         from dragoman.export.ctranslate2 import write_folder
 
         write_folder(bundle, to, stores[0])
         print(f"{to}: for ctranslate2.Translator({str(to)!r}), with the vocabulary for SentencePiece beside it")
-    if not _is_used(bundle):
-        stop = bundle.info.search["stop"]
-        print(f"note: this model is meant to search with stop: {stop}, which is torch's alone, so torch is still used")
+    if alone is not None:
+        print(f"note: this model is meant to search with {alone}, which is torch's alone, so torch is still used")
 
 
-def _stores(names: list[str]) -> list[Store]:
+def _stores(names: list[str]) -> "list[ExportStore]":
     """Each kind once, in the order given."""
-    known = get_args(Store)
+    from dragoman.bundle.info import ExportStore
+
+    known = get_args(ExportStore)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"--store {unknown[0]}: matrices are kept as {', '.join(known[:-1])} or {known[-1]}")
-    return cast("list[Store]", list(dict.fromkeys(names)))
+    return cast("list[ExportStore]", list(dict.fromkeys(names)))
 
 
-def _refuse_mistakes(stores: list[Store], to: Path | None) -> None:
+def _refuse_mistakes(stores: "list[ExportStore]", to: Path | None) -> None:
     from importlib.util import find_spec
 
     if to is not None and len(stores) > 1:
@@ -132,7 +133,7 @@ def _held_out(run: Path) -> list[str]:
     return list(pairs_of(dev).source) if dev else []
 
 
-def _exported(bundle: "Bundle", store: Store, sentences: "Sequence[str]", keep: bool) -> "Bundle":
+def _exported(bundle: "Bundle", store: "ExportStore", sentences: "Sequence[str]", keep: bool) -> "Bundle":
     from dragoman.cli.progress import shown
     from dragoman.decoding.proof import export_bundle
 
@@ -169,6 +170,10 @@ def _plain_size(bundle: "Bundle") -> int:
     return kept[0] if kept else 4 * parameters(bundle.info.model)
 
 
-def _is_used(bundle: "Bundle") -> bool:
-    """Whether CTranslate2 can search as the model is meant to."""
-    return bool(bundle.info.search.get("stop", "count") == "count")
+def _torchs_alone(bundle: "Bundle") -> str | None:
+    """What of the search that the model is meant to have CTranslate2 cannot do; None if it can do all of it."""
+    from dragoman.decoding.engines import torchs_alone
+    from dragoman.decoding.options import SearchOptions
+
+    alone = torchs_alone(SearchOptions.model_validate(bundle.info.search))
+    return alone[0] if alone else None

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -16,8 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-Tell = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is done, and of how much if that is known."""
+from dragoman.data.progress import Progress as Tell
 
 _EVERY_S = 10.0
 

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from dragoman.cli.translate_answers import Shape
-from dragoman.decoding.given import MOST_HYPOTHESES, a_number, a_word
+from dragoman.data.packed import unpacked_suffix
+from dragoman.decoding.given import MOST_HYPOTHESES, Compute, EngineName, a_number, a_word
 
 if TYPE_CHECKING:
     from dragoman.decoding.bulk.rows import Columns
 
 FormatName = Literal["text", "jsonl", "parquet"]
-Engine = Literal["auto", "ctranslate2", "torch"]
-Compute = Literal["float32", "int16", "int8"]
 
-PACKED: Final = (".gz", ".zst")
 _SUFFIXES: Final[dict[str, FormatName]] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -56,8 +54,8 @@ class Asked:
         return _by_name(self.source) or "text" if self.source else "text"
 
     @property
-    def engine_name(self) -> Engine:
-        return cast("Engine", self.engine)
+    def engine_name(self) -> EngineName:
+        return cast("EngineName", self.engine)
 
     @property
     def compute_type(self) -> Compute | None:
@@ -83,7 +81,7 @@ class Asked:
         """What can be seen without the model; of many files, most is seen elsewhere."""
         for name, given, allowed in (
             ("format", self.format, get_args(FormatName)),
-            ("engine", self.engine, get_args(Engine)),
+            ("engine", self.engine, get_args(EngineName)),
             ("compute", self.compute, get_args(Compute)),
         ):
             a_word(f"--{name}", given, allowed)
@@ -131,7 +129,7 @@ class Asked:
         """What is no text by its name, unless it is said to be."""
         from dragoman.decoding.bulk.formats import OTHERS
 
-        inner = _unpacked(self.source).suffix.lower() if self.source else ""
+        inner = unpacked_suffix(self.source).lower() if self.source else ""
         if self.format is None and inner in OTHERS:
             anyway = "--format text translates its lines as they are"
             raise ValueError(f"{self.source}: this is {inner}, not text; {OTHERS[inner]}; {anyway}")
@@ -183,13 +181,8 @@ def named(text: str, kind: Callable[[Path], bool]) -> bool:
     return len(text.encode(errors="surrogateescape")) < 256 and kind(Path(text))
 
 
-def _unpacked(path: Path) -> Path:
-    """Its name without what says how it is packed."""
-    return path.with_suffix("") if path.suffix in PACKED else path
-
-
 def _by_name(path: Path) -> FormatName | None:
-    return _SUFFIXES.get(_unpacked(path).suffix.lower())
+    return _SUFFIXES.get(unpacked_suffix(path).lower())
 
 
 def _is_model(folder: Path) -> bool:

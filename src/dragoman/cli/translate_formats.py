@@ -4,21 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any
 
 from dragoman.cli.translate_answers import Answers, Shape
 from dragoman.cli.translate_asked import Asked
 
 if TYPE_CHECKING:
     from dragoman.data.durable import Sink
-    from dragoman.decoding.bulk.packing import Line
-
-
-@runtime_checkable
-class Writer(Protocol):
-    """Takes bytes."""
-
-    def write(self, data: bytes, /) -> object: ...
+    from dragoman.decoding.bulk.packing import Line, Writer
 
 
 def texts_in(asked: Asked) -> int | None:
@@ -60,7 +53,7 @@ def _into_file(asked: Asked, answers: Answers, sink: "Sink") -> None:
         _pour(asked, answers, writer)
 
 
-def _pour(asked: Asked, answers: Answers, writer: Writer) -> None:
+def _pour(asked: Asked, answers: Answers, writer: "Writer") -> None:
     if asked.kind == "jsonl":
         _pour_jsonl(asked, answers, writer)
         return
@@ -72,7 +65,7 @@ def _pour(asked: Asked, answers: Answers, writer: Writer) -> None:
         writer.write(asked.shape.line(number, answer, end).encode())
 
 
-def _pour_jsonl(asked: Asked, answers: Answers, writer: Writer) -> None:
+def _pour_jsonl(asked: Asked, answers: Answers, writer: "Writer") -> None:
     from dragoman.decoding.bulk.jsonl_shard import with_member
     from dragoman.decoding.bulk.rows import in_step
 
@@ -134,13 +127,12 @@ def _name(asked: Asked) -> str:
 
 
 def _rows(source: Path) -> int:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    from dragoman.data.parquet import explained
+
+    with explained(source):
         return int(pq.read_metadata(source).num_rows)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{source}: not a Parquet file, or a damaged one: {error}") from None
 
 
 class _Said:

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from dragoman.decoding.bulk.run import Bulk
     from dragoman.decoding.bulk.summary import Summary
-    from dragoman.decoding.engines import Compute, EngineName
+    from dragoman.decoding.given import Compute, EngineName
 
 
 def translate_shards(

@@ -1,8 +1,8 @@
 """The work of `dragoman translate`: a model is loaded, and texts become answers with all that was asked for."""
 
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from heapq import nlargest
 from itertools import islice
 from typing import Final
@@ -12,6 +12,7 @@ from dragoman.cli.translate_answers import Answer, Found
 from dragoman.cli.translate_asked import Asked
 from dragoman.cli.translate_links import Linker
 from dragoman.decoding.document import Document
+from dragoman.decoding.flow import beside
 from dragoman.decoding.model import Model
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.translated import Sentence, Translated
@@ -35,17 +36,17 @@ class Work:
 
     def answers(self, texts: Iterable[str], progress: Progress | None = None) -> Iterator[Answer]:
         """One for each text, in order."""
-        held: deque[str] = deque()
-        found = self.model.details(
-            _remembered(texts, held),
+        work = partial(
+            self.model.details,
             split=self._splits,
             protect=self.asked.protect,
             prefix=self.asked.prefix or "",
             progress=progress,
         )
+        found = beside(texts, work)
         if self.linker is None:
-            return (self._answer(held.popleft(), one) for one in found)
-        return self._linked(((held.popleft(), one) for one in found), self.linker)
+            return (self._answer(text, one) for text, one in found)
+        return self._linked(found, self.linker)
 
     @property
     def _splits(self) -> bool:
@@ -92,9 +93,3 @@ def best_together(sentences: Iterable[Sentence], num: int) -> list[tuple[float, 
 
 def _chosen(sentences: Iterable[Sentence], places: Iterable[int]) -> list[str]:
     return [one.hypotheses[place].text for one, place in zip(sentences, places, strict=True)]
-
-
-def _remembered(texts: Iterable[str], held: deque[str]) -> Iterator[str]:
-    for text in texts:
-        held.append(text)
-        yield text

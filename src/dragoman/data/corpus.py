@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
@@ -11,8 +10,9 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
+from dragoman.data.packed import unpacked_suffix
 from dragoman.data.records import Pairs, read_jsonl, read_parquet, read_text, read_tsv
-from dragoman.data.stream import STANDARD_INPUT, without_packing
+from dragoman.data.stream import STANDARD_INPUT
 
 Format = Literal["text", "tsv", "jsonl", "parquet"]
 
@@ -70,7 +70,7 @@ class CorpusConfig(Config):
         """The format, given or known by the suffix."""
         if self.format != "auto":
             return self.format
-        return _SUFFIXES.get(Path(without_packing(self.source)).suffix, "text") if self.target is None else "text"
+        return _SUFFIXES.get(unpacked_suffix(self.source), "text") if self.target is None else "text"
 
     @property
     def fields(self) -> tuple[str, str]:

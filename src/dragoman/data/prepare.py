@@ -24,6 +24,7 @@ from dragoman.data.durable import UNFINISHED, FileInfo, damage, write_durably
 from dragoman.data.leak import HeldOut, hold_out
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.problem import CleanConfig, Problem
+from dragoman.data.progress import Progress
 from dragoman.data.report import EXAMPLES, Report
 from dragoman.data.stages import (
     CleanTask,
@@ -46,10 +47,6 @@ from dragoman.data.workers import in_processes
 
 WORKSHOP: Final = ".workshop"
 REPORT: Final = "report.json"
-
-Progress = Callable[[str, int, int | None], None]
-"""Told what is being done, how many pieces of it are done, and of how many, once that is known."""
-
 
 Do = Callable[[Callable[..., Any], Sequence[Any]], Iterator[Any]]
 """Does a function to each of some tasks, somewhere, and gives the results in order."""

@@ -1,5 +1,6 @@
 """Sequences of token ids of different lengths, end to end in one array: no Python object per sentence."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,10 @@ class Ragged(NamedTuple):
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each row."""
         return np.diff(self.offsets)
+
+    def rows(self) -> list[list[int]]:
+        """Every row as a plain list."""
+        return [self.ids[start:end].tolist() for start, end in pairwise(self.offsets.tolist())]
 
     def take(self, rows: NDArray[np.integer]) -> "Ragged":
         """The rows of these numbers, in this order."""

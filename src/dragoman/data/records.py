@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dragoman.data.lines import Lines, is_stub, split_lines, stubbed
+from dragoman.data.parquet import explained
 from dragoman.data.problem import LONGEST_LINE
 from dragoman.data.sniff import is_utf8
 from dragoman.data.stream import read_blocks, seekable
@@ -83,10 +84,8 @@ def read_jsonl(address: str, source: str, target: str) -> Iterator[Pairs]:
 def read_parquet(address: str, source: str, target: str) -> Iterator[Pairs]:
     """Two columns; a field inside a struct is written `column.field`. A missing value is an empty side."""
     with seekable(address) as stream:
-        try:
+        with explained(address):
             table = pq.ParquetFile(stream)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{address}: not a Parquet file, or a damaged one: {error}") from None
         columns = [_column_of(address, table.schema_arrow, field) for field in (source, target)]
         for batch in table.iter_batches(_ROWS, columns=[column for column, _ in columns]):
             left, right = (_cells(address, batch, column, inner) for column, inner in columns)

@@ -10,13 +10,12 @@ from typing import Final, Protocol, runtime_checkable
 import fsspec
 import pyarrow as pa
 
+from dragoman.data.packed import PACKED
 from dragoman.data.sniff import is_utf8, refuse
 
 STANDARD_INPUT: Final = "-"
 BLOCK: Final = 1 << 20
 """Bytes read at a time."""
-
-PACKED: Final = {".gz": "gzip", ".zst": "zstd"}
 
 
 @runtime_checkable
@@ -43,12 +42,6 @@ def seekable(address: str) -> Iterator[Readable]:
     """The file as it is, for formats that are not read from front to back."""
     with _explained(address), _raw(address) as stream:
         yield stream
-
-
-def without_packing(address: str) -> str:
-    """The address as it would be called unpacked."""
-    suffix = Path(address).suffix
-    return address.removesuffix(suffix) if suffix in PACKED else address
 
 
 @contextmanager

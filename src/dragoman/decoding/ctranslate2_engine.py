@@ -17,7 +17,6 @@
 
 import hashlib
 import math
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -27,9 +26,11 @@ from numpy.typing import NDArray
 
 from dragoman.bundle import Bundle, Export
 from dragoman.bundle.reading import MEND
+from dragoman.data.cores import num_cores
 from dragoman.data.durable import DamageError
 from dragoman.data.vocab import BOS, EOS, PAD
-from dragoman.decoding.engine import Compute, Tokens
+from dragoman.decoding.engine import Tokens
+from dragoman.decoding.given import Compute
 from dragoman.decoding.hypothesis import Hypothesis, Result
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.penalty import Penalty
@@ -84,7 +85,7 @@ class CTranslate2Engine:
                 str(bundle.folder),
                 device="cpu",
                 compute_type=compute,
-                inter_threads=threads or len(os.sched_getaffinity(0)),
+                inter_threads=threads or num_cores(),
                 intra_threads=1,  # one batch a thread: no core waits for another
                 max_queued_batches=-1,
                 files=files,

@@ -1,14 +1,10 @@
 """What an engine is: sources in, hypotheses out. No torch here."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from dragoman.decoding.hypothesis import Result
 from dragoman.decoding.options import SearchOptions
-
-Compute = Literal["float32", "int16", "int8"]
-"""What CTranslate2 multiplies. float32 gives what training gave, in whatever batch; the others are faster, and what
-they give may depend on the batch."""
 
 Tokens = Sequence[int]
 

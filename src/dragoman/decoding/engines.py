@@ -5,16 +5,14 @@ without torch. The same options mean the same to both.
 """
 
 from importlib.util import find_spec
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from dragoman.bundle import Bundle
-from dragoman.decoding.engine import Compute, Engine, Tokens, search
-from dragoman.decoding.given import a_number, a_word
+from dragoman.decoding.engine import Engine, Tokens, search
+from dragoman.decoding.given import Compute, EngineName, a_number, a_word
 from dragoman.decoding.options import SearchOptions
 
-__all__ = ["Choice", "Compute", "Engine", "EngineName", "Tokens", "open_engine", "search"]
-
-EngineName = Literal["auto", "ctranslate2", "torch"]
+__all__ = ["Choice", "Engine", "Tokens", "open_engine", "search", "torchs_alone"]
 
 
 class Choice(NamedTuple):
@@ -54,6 +52,15 @@ def open_engine(
     return Choice(TorchEngine.load(bundle), reason)
 
 
+def torchs_alone(options: SearchOptions) -> tuple[str, str] | None:
+    """What of a search CTranslate2 cannot do, and what it does instead; None if it can do all of it."""
+    if options.stop != "count":
+        return f"stop: {options.stop}", "stops by count"
+    if options.min_length > 1:
+        return f"min_length: {options.min_length}", "gives EOS's probability to the others"
+    return None
+
+
 def _why_not_ctranslate2(bundle: Bundle, options: SearchOptions) -> str | None:
     from dragoman.export.refusal import why_not
 
@@ -62,8 +69,5 @@ def _why_not_ctranslate2(bundle: Bundle, options: SearchOptions) -> str | None:
         return reason
     if not bundle.exports:
         return f"this model has no export yet: dragoman export {bundle.folder}"
-    if options.stop != "count":
-        return f"stop: {options.stop} is for torch alone; CTranslate2 stops by count"
-    if options.min_length > 1:
-        return f"min_length: {options.min_length} is for torch alone; CTranslate2 gives EOS's probability to the others"
-    return None
+    alone = torchs_alone(options)
+    return f"{alone[0]} is for torch alone; CTranslate2 {alone[1]}" if alone else None

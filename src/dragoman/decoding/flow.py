@@ -3,10 +3,13 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from dragoman.decoding.document import Document
 from dragoman.decoding.translated import Sentence, Translated
 from dragoman.decoding.translator import Progress
+
+FoundT = TypeVar("FoundT")
 
 Translate = Callable[[Iterable[str], Progress | None], Iterator[Sentence]]
 """Sentences in, as many out, in the same order; how many are read ahead is its affair."""
@@ -50,3 +53,16 @@ class Flow:
         while self._ends and self._ends[0] <= num_sentences:
             self._ends.popleft()
         self._progress(self._num_read - len(self._ends), self._num_read)
+
+
+def beside(texts: Iterable[str], work: Callable[[Iterable[str]], Iterator[FoundT]]) -> Iterator[tuple[str, FoundT]]:
+    """Each text with what comes of it, however far ahead they are read. What `work` refuses at once is said at once."""
+    held: deque[str] = deque()
+    found = work(_remembered(texts, held))
+    return ((held.popleft(), one) for one in found)
+
+
+def _remembered(texts: Iterable[str], held: deque[str]) -> Iterator[str]:
+    for text in texts:
+        held.append(text)
+        yield text

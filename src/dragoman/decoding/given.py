@@ -2,7 +2,13 @@
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Final
+from typing import Final, Literal
+
+EngineName = Literal["auto", "ctranslate2", "torch"]
+
+Compute = Literal["float32", "int16", "int8"]
+"""What CTranslate2 multiplies. float32 gives what training gave, in whatever batch; the others are faster, and what
+they give may depend on the batch."""
 
 MOST_HYPOTHESES: Final = 1_000
 """A search takes as many times as long, and after the first few finds nothing better."""

@@ -1,6 +1,5 @@
 """A trained model as one thing to call: `dragoman.load(...)` gives it. No torch here, unless its engine is torch."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import overload
 from dragoman.bundle import Bundle, demo_folder, open_bundle
 from dragoman.decoding.alternatives import Alternative, alternatives, completed, scored
 from dragoman.decoding.document import Document
-from dragoman.decoding.engines import Compute, EngineName
-from dragoman.decoding.flow import Flow
-from dragoman.decoding.given import a_text
+from dragoman.decoding.flow import Flow, beside
+from dragoman.decoding.given import Compute, EngineName, a_text
 from dragoman.decoding.protect import protected
 from dragoman.decoding.translated import Sentence, Translated, sentence
 from dragoman.decoding.translator import WINDOW, Progress, Translator
@@ -121,9 +119,8 @@ class Model:
         self, sentences: Iterable[str], protect: bool, window: int, progress: Progress | None
     ) -> Iterator[Sentence]:
         """One for each sentence, while the engine has the next ones already."""
-        waiting: deque[str] = deque()
-        parts = self.translator.parts_iter(_remembered(sentences, waiting), window, progress)
-        found = (sentence(waiting.popleft(), some, self.translator.text) for some in parts)
+        parts = beside(sentences, lambda some: self.translator.parts_iter(some, window, progress))
+        found = (sentence(text, some, self.translator.text) for text, some in parts)
         return protected(found, self._at_once, window) if protect else found
 
     def _at_once(self, sentences: list[str]) -> list[Sentence]:
@@ -146,9 +143,3 @@ def _strings(texts: Iterable[str]) -> Iterator[str]:
     for number, text in enumerate(texts, 1):
         a_text(f"text {number:,}", text)
         yield text
-
-
-def _remembered(sentences: Iterable[str], memory: deque[str]) -> Iterator[str]:
-    for one in sentences:
-        memory.append(one)
-        yield one

@@ -3,25 +3,22 @@
 What is tried are the very bytes that are then stored. Only a bundle's record of exports changes, never its weights.
 """
 
-import hashlib
 import math
 import random
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from dragoman.bundle import Bundle, Export, Proof, open_bundle
-from dragoman.bundle.info import EXPORTED
+from dragoman.bundle.info import ExportStore
 from dragoman.bundle.writing import store_export
-from dragoman.data.durable import FileInfo
+from dragoman.data.progress import Progress
 from dragoman.data.vocab import NUM_SPECIALS
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.decoding.translator import Part, Translator
 from dragoman.export.ctranslate2 import shown_heads, weights_file
-from dragoman.export.quantise import Store
 
 ENOUGH: Final = 200
 """Sentences that show what an export is worth, where there are many."""
@@ -35,15 +32,10 @@ LARGEST_MEAN: Final = 0.1
 SAME_SHARE: Final = 0.99
 """Of translations in float32: two hypotheses may be as good as each other, and then rounding decides."""
 
-_UNTRIED: Final = Proof(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
-
-Progress = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is done, and of how much."""
-
 
 def export_bundle(
     folder: Path,
-    store: Store = "float32",
+    store: ExportStore = "float32",
     texts: Sequence[str] = (),
     keep: bool = True,
     progress: Progress | None = None,
@@ -56,9 +48,7 @@ def export_bundle(
     bundle = open_bundle(folder)
     heads = shown_heads(bundle)
     content = weights_file(bundle, store, heads)
-    sha256 = hashlib.sha256(content).hexdigest()
-    file = FileInfo(file=f"{EXPORTED}{store}.{sha256[:8]}.bin", sha256=sha256, num_bytes=len(content))
-    export = Export(store=store, file=file, kept=keep, alignment_heads=heads, proof=_UNTRIED)
+    export = Export.untried(content, store, keep, heads)
     held_out = any(text.strip() for text in texts)
     proof = prove(bundle, export, content, texts if held_out else made_up(bundle), held_out, progress)
     return store_export(bundle.folder, export.model_copy(update={"proof": proof}), content)
@@ -117,8 +107,7 @@ def _translated(translator: Translator, texts: Sequence[str], what: str, progres
 
 
 def _compared(other: Translator, ours: dict[str, Part], theirs: dict[str, Part]) -> list[_Compared]:
-    encoded = other.vocab.source.encode(list(ours))
-    sources = [encoded.ids[start:end].tolist() for start, end in pairwise(encoded.offsets.tolist())]
+    sources = other.vocab.source.encode(list(ours)).rows()
     scored = other.engine.score(sources, [part.tokens for part in ours.values()])
     return [
         _Compared(
@@ -132,7 +121,7 @@ def _compared(other: Translator, ours: dict[str, Part], theirs: dict[str, Part])
     ]
 
 
-def _refuse(bundle: Bundle, store: Store, compared: Sequence[_Compared]) -> None:
+def _refuse(bundle: Bundle, store: ExportStore, compared: Sequence[_Compared]) -> None:
     """Raise what is wrong, and show the sentence where it is worst."""
     tokens = [difference for one in compared for difference in one.differences]
     if not tokens:

@@ -7,14 +7,15 @@ not.
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.data.characters import mended
 from dragoman.data.vocab import Vocab
-from dragoman.decoding.engines import Compute, Engine, EngineName, open_engine
+from dragoman.decoding.engines import Engine, open_engine
+from dragoman.decoding.given import Compute, EngineName
 from dragoman.decoding.hypothesis import Hypothesis, Result
 from dragoman.decoding.options import SearchOptions, changed
 
@@ -121,8 +122,7 @@ class Translator:
         """A text that is there twice is translated once."""
         pieces = {text: self._pieces(mended(text)) for text in dict.fromkeys(texts)}
         sources = list(dict.fromkeys(chain.from_iterable(pieces.values())))
-        encoded = self.vocab.source.encode(sources)
-        rows = [encoded.ids[start:end].tolist() for start, end in pairwise(encoded.offsets.tolist())]
+        rows = self.vocab.source.encode(sources).rows()
         return _Begun(texts, pieces, sources, self.engine.submit(rows, self.options))
 
     def _collected(self, begun: "_Begun", progress: Progress | None) -> list[list[Part]]:

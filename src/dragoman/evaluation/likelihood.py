@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.data.characters import mended
+from dragoman.data.progress import Progress
 from dragoman.data.ragged import Ragged
 from dragoman.data.vocab import PAD, Vocab
 from dragoman.decoding.batching import alike, require_short
 from dragoman.decoding.scoring import score
-from dragoman.evaluation.output import Progress
 from dragoman.models.seq2seq import Seq2Seq
 
 TOKENS: Final = 2048

@@ -1,15 +1,13 @@
 """What each system says: a bundle's own translations of the source, or a file that some other system wrote."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from dragoman.data.progress import Progress
 from dragoman.evaluation.text import Text, read_text, require_same_length
-
-Progress = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is done, and of how much if that is known."""
 
 
 @dataclass(frozen=True)

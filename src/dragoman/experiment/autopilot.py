@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.order import BatchConfig
-from dragoman.data.prepare import Progress
-from dragoman.data.stream import STANDARD_INPUT, without_packing
+from dragoman.data.packed import unpacked_suffix
+from dragoman.data.progress import Progress
+from dragoman.data.stream import STANDARD_INPUT
 from dragoman.data.vocab_training import VocabConfig
 from dragoman.experiment.census import Census, take_census
 from dragoman.experiment.estimate import tokens_per_update
@@ -86,7 +86,7 @@ def languages(corpora: Sequence[CorpusConfig]) -> tuple[str | None, str | None]:
 
 
 def _code(address: str) -> str | None:
-    suffix = Path(without_packing(address)).suffix.removeprefix(".")
+    suffix = unpacked_suffix(address).removeprefix(".")
     looks = re.fullmatch(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?", suffix)
     return suffix if looks and suffix not in _NO_CODES else None
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dragoman.data.corpus import CorpusConfig, read_chunks
-from dragoman.data.prepare import Progress
+from dragoman.data.progress import Progress
 
 _LINES: Final = 50_000
 _FROM_EACH: Final = 5_000

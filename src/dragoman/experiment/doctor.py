@@ -9,8 +9,9 @@ from typing import Final
 from dragoman.data.clean import clean, profile_of
 from dragoman.data.corpus import CorpusConfig, read_chunks
 from dragoman.data.leak import HeldOut, hold_out
-from dragoman.data.prepare import Progress, suggested_size
+from dragoman.data.prepare import suggested_size
 from dragoman.data.problem import CleanConfig, Problem
+from dragoman.data.progress import Progress
 from dragoman.data.report import Report
 from dragoman.data.stream import STANDARD_INPUT
 from dragoman.data.vocab_training import train_vocab

@@ -15,7 +15,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from dragoman.experiment.machine import num_cores
+from dragoman.data.cores import num_cores
 from dragoman.training.wishes import SAVE
 
 WORKER: Final = "dragoman.cli.worker"

@@ -1,9 +1,10 @@
 """What this machine has to train with: cores, memory, and whether its matrix products are fast in bfloat16."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from dragoman.data.cores import num_cores
 
 _FAST_BFLOAT16: Final = {"amx_bf16", "avx512_bf16"}
 """Names that Linux gives to what a CPU can do. Without one of these, bfloat16 is slower than float32."""
@@ -29,11 +30,6 @@ def this_machine() -> Machine:
     limits = (in_meminfo(_read(Path("/proc/meminfo"))), in_cgroup(_CGROUP))
     known = [limit for limit in limits if limit is not None]
     return Machine(num_cores(), min(known, default=None), is_fast_in_bfloat16(_read(Path("/proc/cpuinfo"))))
-
-
-def num_cores() -> int:
-    """Those that this process may use, which on a shared machine are fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_fast_in_bfloat16(cpuinfo: str) -> bool:

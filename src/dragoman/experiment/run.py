@@ -14,7 +14,8 @@ from dragoman.bundle.info import Store
 from dragoman.data.batches import Reader, Sampling
 from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared
-from dragoman.data.prepare import PrepareConfig, Progress, prepare, settings_of
+from dragoman.data.prepare import PrepareConfig, prepare, settings_of
+from dragoman.data.progress import Progress
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.proof import ENOUGH, export_bundle
 from dragoman.evaluation.metrics import compare

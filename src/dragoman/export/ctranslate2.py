@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Final
 
 from dragoman.bundle import Bundle
+from dragoman.bundle.info import ExportStore
 from dragoman.data.alignment import AlignmentHead
 from dragoman.data.durable import Sink, write_durably
 from dragoman.data.subwords import Subwords
 from dragoman.data.vocab import BOS, EOS, UNK, Vocab
 from dragoman.export.binary import aliases, serialise
-from dragoman.export.quantise import Store, quantised
+from dragoman.export.quantise import quantised
 from dragoman.export.refusal import why_not, why_not_aligned
 from dragoman.export.variables import variables
 
 WEIGHTS: Final = "model.bin"
 
 
-def weights_file(bundle: Bundle, store: Store = "float32", heads: tuple[AlignmentHead, ...] = ()) -> bytes:
+def weights_file(bundle: Bundle, store: ExportStore = "float32", heads: tuple[AlignmentHead, ...] = ()) -> bytes:
     """CTranslate2's model.bin, showing these heads. The bundle's own weights are read, and nothing of it changes."""
     config = bundle.info.model
     reason = why_not(config)
@@ -53,7 +54,7 @@ def small_files(bundle: Bundle) -> dict[str, bytes]:
     return {"config.json": _json(settings), **_vocabularies(vocab)}
 
 
-def write_folder(bundle: Bundle, folder: Path, store: Store = "float32") -> None:
+def write_folder(bundle: Bundle, folder: Path, store: ExportStore = "float32") -> None:
     """A folder for CTranslate2 alone, with the vocabulary for SentencePiece beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**small_files(bundle), WEIGHTS: weights_file(bundle, store, shown_heads(bundle))}.items():

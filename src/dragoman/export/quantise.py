@@ -1,13 +1,12 @@
 """Weights in fewer bits, by CTranslate2's own rules, so that the file is what its converters would write."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Store = Literal["float32", "int16", "int8"]
-"""How an export keeps its matrices: as they are, or rounded to whole numbers with a scale."""
+from dragoman.bundle.info import ExportStore
 
 _SUFFIX: Final = "/weight"
 _LARGEST_INT8: Final = 127.0
@@ -15,7 +14,7 @@ _LARGEST_INT16: Final = 2.0**10
 """CTranslate2 keeps 10 bits: products then take 20 of the 32 that they are summed in."""
 
 
-def quantised(variables: Mapping[str, NDArray[Any]], store: Store) -> dict[str, NDArray[Any]]:
+def quantised(variables: Mapping[str, NDArray[Any]], store: ExportStore) -> dict[str, NDArray[Any]]:
     """Every matrix rounded, and its scale beside it; vectors, positions and single numbers stay as they are."""
     kept = dict(variables)
     if store == "float32":

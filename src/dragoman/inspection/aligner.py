@@ -4,7 +4,7 @@ Only the attention that is asked for is captured, all others stay on the fast pa
 costs no more than scoring the same pairs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -17,6 +17,7 @@ from dragoman.attention.tap import Sight, Tap, seams
 from dragoman.bundle import Bundle
 from dragoman.data.alignment import AlignmentHead, LinkRule, Links, WordMap, links
 from dragoman.data.characters import mended
+from dragoman.data.progress import Progress
 from dragoman.data.vocab import PAD, Vocab
 from dragoman.decoding.batching import alike, require_short
 from dragoman.decoding.torch_engine import load_model
@@ -27,8 +28,6 @@ from dragoman.inspection.capture import value_norms
 from dragoman.inspection.trace import kind_of
 from dragoman.inspection.words import Sides, links_written, mean_given, sides_of, words_given
 from dragoman.models.seq2seq import Seq2Seq, shifted
-
-Progress = Callable[[str, int, int | None], None]
 
 BATCH_TOKENS: Final = 2048
 """Of a batch, both sides, padding included."""

@@ -7,10 +7,10 @@ import numpy as np
 
 from dragoman.data.alignment import AlignmentHead, diagonal
 from dragoman.data.moses import Gold
+from dragoman.data.progress import Progress
 from dragoman.inspection.aer import AlignmentScore
 from dragoman.inspection.aer_grid import AlignmentGrid, grid
 from dragoman.inspection.agreement import Agreement, agreement
-from dragoman.inspection.aligner import Progress
 from dragoman.inspection.alignment_heads import head_links
 from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.trace import Trace

@@ -3,18 +3,16 @@
 Reading takes no model and no torch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from dragoman.data.progress import Progress
 from dragoman.inspection.heads import HeadHabit, Label, head_habits
 from dragoman.inspection.moments import Moment, load_moment, load_sentence, load_traces, moment_folders
 from dragoman.inspection.trace import Kind, Tokens, Trace
 from dragoman.inspection.view import KINDS
-
-Progress = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is done, and of how much."""
 
 Number = Literal["entropy", "alignment", "sink_share"]
 

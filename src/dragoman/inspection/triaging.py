@@ -3,7 +3,7 @@
 The traces of a whole test set would fill the memory. Those of the few lines that need a look are made again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dragoman.data.progress import Progress
 from dragoman.data.vocab import EOS
 from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.decoding.translator import Part, Translator
@@ -23,9 +24,6 @@ from dragoman.inspection.trace import Tokens, Trace
 from dragoman.inspection.triage import ENOUGH, Account, Pair, Triaged, triage, usual_ratio
 from dragoman.inspection.view import provenance
 from dragoman.models.transformer import Transformer
-
-Progress = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is done, and of how much."""
 
 T = TypeVar("T", float, None)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dragoman.bundle import Bundle, Export, Proof, open_bundle, write_bundle, writing
-from dragoman.bundle.info import MANIFEST
+from dragoman.bundle.info import MANIFEST, ExportStore
 from dragoman.bundle.writing import store_alignment_heads, store_export
 from dragoman.data import hashed
 from dragoman.data.alignment import AlignmentHead
@@ -23,20 +23,19 @@ from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.export.binary import serialise
 from dragoman.export.ctranslate2 import weights_file
 from dragoman.export.layout import what_is_wrong
-from dragoman.export.quantise import Store
 from dragoman.export.variables import variables
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
 PROOF = Proof(texts=5, identical=5, largest_difference=1e-6, mean_difference=1e-7, held_out=True)
 
 
-def described(content: bytes, store: Store = "float32", kept: bool = True) -> Export:
+def described(content: bytes, store: ExportStore = "float32", kept: bool = True) -> Export:
     sha256 = hashlib.sha256(content).hexdigest()
     file = FileInfo(file=f"ctranslate2.{store}.{sha256[:8]}.bin", sha256=sha256, num_bytes=len(content))
     return Export(store=store, file=file, kept=kept, proof=PROOF)
 
 
-def exported(folder: Path, store: Store = "float32", kept: bool = True) -> Bundle:
+def exported(folder: Path, store: ExportStore = "float32", kept: bool = True) -> Bundle:
     content = weights_file(open_bundle(folder), store)
     return store_export(folder, described(content, store, kept), content)
 
@@ -339,7 +338,7 @@ def test_a_hostile_file_is_refused_before_ctranslate2_sees_it(
 
 
 @pytest.mark.parametrize("store", ["float32", "int16", "int8"])
-def test_a_true_file_is_not_refused(store: Store, folder: Path) -> None:
+def test_a_true_file_is_not_refused(store: ExportStore, folder: Path) -> None:
     bundle = open_bundle(folder)
     heads = (AlignmentHead(layer="decoder.layers.0.cross_attention", head=1),)
     export = described(b"", store).model_copy(update={"alignment_heads": heads})

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from dragoman.data import stream
-from dragoman.data.stream import read_blocks, without_packing
+from dragoman.data.stream import read_blocks
 
 TEXT = "".join(f"Satz Nummer {i}: schön.\n" for i in range(5000)).encode()
 
@@ -109,7 +109,3 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
 def test_an_address_nothing_can_open_is_named() -> None:
     with pytest.raises(ValueError, match="carrier-pigeon://a: no way to open this kind of address is installed"):
         list(read_blocks("carrier-pigeon://a"))
-
-
-def test_a_name_loses_the_suffix_of_its_packing_only() -> None:
-    assert [without_packing(name) for name in ("a.tsv.gz", "a.zst", "a.tsv")] == ["a.tsv", "a", "a.tsv"]

@@ -1,6 +1,5 @@
 """CTranslate2 against torch: the same hypotheses in the same order, and the same scores, whatever is asked for."""
 
-import hashlib
 import random
 import subprocess
 import sys
@@ -13,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.bundle import Bundle, BundleInfo, Card, Export, Proof, open_bundle, write_bundle
+from dragoman.bundle import Bundle, BundleInfo, Card, Export, open_bundle, write_bundle
 from dragoman.bundle.writing import store_export
 from dragoman.data.alignment import AlignmentHead
-from dragoman.data.durable import DamageError, FileInfo
+from dragoman.data.durable import DamageError
 from dragoman.data.vocab import BOS, EOS, NUM_SPECIALS, PAD
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.engines import Engine, search
@@ -31,7 +30,6 @@ from dragoman.models.transformer import Transformer
 from dragoman.models.weights import weights_of
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-PROOF = Proof(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
 MOST = 40
 """Positions of the random models."""
 
@@ -44,15 +42,9 @@ class Both(NamedTuple):
     other: CTranslate2Engine
 
 
-def described(content: bytes, store: str = "float32", kept: bool = False, **more: Any) -> Export:
-    sha256 = hashlib.sha256(content).hexdigest()
-    file = FileInfo(file=f"ctranslate2.{store}.{sha256[:8]}.bin", sha256=sha256, num_bytes=len(content))
-    return Export(store=store, file=file, kept=kept, proof=PROOF, **more)
-
-
 def both(bundle: Bundle, heads: tuple[AlignmentHead, ...] = ()) -> Both:
     content = weights_file(bundle, "float32", heads)
-    other = CTranslate2Engine.of(bundle, described(content, alignment_heads=heads), content, 1)
+    other = CTranslate2Engine.of(bundle, Export.untried(content, heads=heads), content, 1)
     return Both(bundle, TorchEngine.load(bundle), other)
 
 
@@ -319,7 +311,7 @@ def test_it_is_what_a_bundle_with_an_export_is_translated_with(golden: Both, tmp
     bundle = made(tmp_path, 1)
     content = weights_file(bundle)
     for kept in (False, True):
-        stored = store_export(bundle.folder, described(content, kept=kept), content)
+        stored = store_export(bundle.folder, Export.untried(content, kept=kept), content)
         translator = Translator.of(stored)
         assert translator.engine.name == "ctranslate2"
         assert translator.reason is None
@@ -332,7 +324,7 @@ def test_it_is_what_a_bundle_with_an_export_is_translated_with(golden: Both, tmp
 def test_a_derived_export_that_comes_out_otherwise_is_refused(tmp_path: Path) -> None:
     bundle = made(tmp_path, 1)
     content = weights_file(bundle)
-    wrong = described(content + b"!")
+    wrong = Export.untried(content + b"!", kept=False)
     stored = store_export(bundle.folder, wrong, b"")
     with pytest.raises(DamageError, match="is not the one that was tried"):
         Translator.of(stored)
@@ -344,7 +336,7 @@ def test_what_ctranslate2_refuses_is_said_without_the_files(tmp_path: Path, monk
     with pytest.raises(
         ValueError, match=r"^CTranslate2 does not take threads -1 and compute 'float32': give threads"
     ) as said:
-        CTranslate2Engine.of(bundle, described(content), content, -1)
+        CTranslate2Engine.of(bundle, Export.untried(content), content, -1)
     assert len(str(said.value)) < 200
     assert said.value.__context__ is None, "which holds the files too"
 
@@ -353,13 +345,13 @@ def test_what_ctranslate2_refuses_is_said_without_the_files(tmp_path: Path, monk
 
     monkeypatch.setattr(ctranslate2, "Translator", unable)
     with pytest.raises(ValueError, match=r"threads 1 and compute 'int8': this machine has no int8$"):
-        CTranslate2Engine.of(bundle, described(content), content, 1, "int8")
+        CTranslate2Engine.of(bundle, Export.untried(content), content, 1, "int8")
 
 
 def test_of_an_export_in_fewer_bits_no_more_is_made(tmp_path: Path) -> None:
     bundle = made(tmp_path, 1)
     content = weights_file(bundle, "int8")
-    stored = store_export(bundle.folder, described(content, "int8"), content)
+    stored = store_export(bundle.folder, Export.untried(content, "int8", kept=False), content)
     with pytest.raises(ValueError, match="exported as int8 only, which is less than float32: dragoman export"):
         CTranslate2Engine.load(stored)
     assert CTranslate2Engine.load(stored, compute="int8").export.store == "int8"
@@ -372,7 +364,7 @@ def test_fewer_bits_give_about_the_same(golden: Both, compute: Any) -> None:
     targets = [result.best.tokens for result in search(golden.torch, rows, SearchOptions(beam_size=3))]
     exact = golden.other.score(rows, targets)
     content = weights_file(golden.bundle, compute)
-    rounded = CTranslate2Engine.of(golden.bundle, described(content, compute), content, 1, compute)
+    rounded = CTranslate2Engine.of(golden.bundle, Export.untried(content, compute, kept=False), content, 1, compute)
     scored = rounded.score(rows, targets)
     differences = [
         abs(a - b) for one, other in zip(exact, scored, strict=True) for a, b in zip(one, other, strict=True)
@@ -381,7 +373,7 @@ def test_fewer_bits_give_about_the_same(golden: Both, compute: Any) -> None:
 
 
 def test_a_file_that_ctranslate2_cannot_read_is_named(golden: Both) -> None:
-    export = described(b"\x80\x04.")
+    export = Export.untried(b"\x80\x04.", kept=False)
     with pytest.raises(DamageError, match=rf"{export.file.file}: CTranslate2 cannot read it .*; copy the whole bundle"):
         CTranslate2Engine.of(golden.bundle, export, b"\x80\x04.")
 
@@ -396,7 +388,7 @@ def test_pieces_that_it_could_not_tell_apart_are_refused(monkeypatch: pytest.Mon
 def test_nothing_of_the_training_stack_is_imported(tmp_path: Path) -> None:
     bundle = made(tmp_path, 1)
     content = weights_file(bundle)
-    store_export(bundle.folder, described(content), content)
+    store_export(bundle.folder, Export.untried(content), content)
     code = f"""
 import sys
 for name in ("torch", "pyarrow", "matplotlib", "sacrebleu", "fsspec", "zstandard"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dragoman.bundle import Bundle, open_bundle
+from dragoman.bundle.info import ExportStore
 from dragoman.data.durable import digest
 from dragoman.decoding import proof
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
@@ -15,7 +16,6 @@ from dragoman.decoding.proof import export_bundle, made_up
 from dragoman.decoding.torch_engine import load_model
 from dragoman.decoding.translator import Translator
 from dragoman.export.ctranslate2 import weights_file
-from dragoman.export.quantise import Store
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 TEXTS = ["two red dogs.", "ten old houses.", "four green women.", "three old tables.", "two red dogs.", ""]
@@ -73,7 +73,7 @@ def test_an_export_that_is_not_kept_is_made_anew(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ["int16", "int8"])
-def test_rounding_is_measured_and_recorded(folder: Path, store: Store) -> None:
+def test_rounding_is_measured_and_recorded(folder: Path, store: ExportStore) -> None:
     (export,) = export_bundle(folder, store, TEXTS).exports
     assert 0.0 < export.proof.mean_difference < 0.1
     assert export.proof.mean_difference < export.proof.largest_difference
@@ -105,7 +105,7 @@ def spoilt(change: Callable[[np.ndarray], np.ndarray]) -> Callable[..., bytes]:
     return converter
 
 
-REFUSED: dict[str, tuple[Store, Callable[[np.ndarray], np.ndarray], str]] = {
+REFUSED: dict[str, tuple[ExportStore, Callable[[np.ndarray], np.ndarray], str]] = {
     "slightly other weights": ("float32", lambda array: array * 2, r"differs by \d+.*, more than 0\.001"),
     "rows in another order": ("float32", lambda array: array[::-1].copy(), "more than 0.001"),
     "far too coarse": ("int8", lambda array: np.round(array), r"in the mean, more than 0\.1"),

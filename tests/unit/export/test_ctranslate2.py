@@ -10,17 +10,17 @@ import pytest
 import sentencepiece
 
 from dragoman.bundle import open_bundle
+from dragoman.bundle.info import ExportStore
 from dragoman.data.durable import digest
 from dragoman.decoding.translator import Translator
 from dragoman.export.ctranslate2 import pieces, shown_heads, small_files, weights_file, write_folder
-from dragoman.export.quantise import Store
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-STORES: list[Store] = ["float32", "int16", "int8"]
+STORES: list[ExportStore] = ["float32", "int16", "int8"]
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_folder_works_with_ctranslate2_and_sentencepiece_alone(store: Store, tmp_path: Path) -> None:
+def test_a_folder_works_with_ctranslate2_and_sentencepiece_alone(store: ExportStore, tmp_path: Path) -> None:
     bundle = open_bundle(GOLDEN / "v1")
     write_folder(bundle, tmp_path / "plain", store)
     translator = ctranslate2.Translator(str(tmp_path / "plain"), compute_type=store)
@@ -45,7 +45,7 @@ def test_the_folder_holds_what_is_needed_and_no_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_making_it_changes_neither_the_weights_nor_the_files(store: Store, tmp_path: Path) -> None:
+def test_making_it_changes_neither_the_weights_nor_the_files(store: ExportStore, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(GOLDEN / "v1", tmp_path / "model"))
     before = {path.name: digest(path) for path in folder.iterdir()}
     bundle = open_bundle(folder)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dragoman.export.quantise import Store, quantised
+from dragoman.bundle.info import ExportStore
+from dragoman.export.quantise import quantised
 
 ARRAYS = {
     "a/weight": np.random.default_rng(3).normal(size=(5, 7)).astype(np.float32),
@@ -18,7 +19,7 @@ def test_float32_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("store", "kind"), [("int8", np.int8), ("int16", np.int16)])
-def test_matrices_are_rounded_to_the_nearest_and_the_rest_stays(store: Store, kind: type) -> None:
+def test_matrices_are_rounded_to_the_nearest_and_the_rest_stays(store: ExportStore, kind: type) -> None:
     before = {name: array.copy() for name, array in ARRAYS.items()}
     kept = quantised(ARRAYS, store)
     assert kept.keys() == ARRAYS.keys() | {"a/weight_scale"}

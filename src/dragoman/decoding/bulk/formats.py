@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from dragoman.data.durable import Sink
-from dragoman.decoding.bulk.packing import PACKED
+from dragoman.data.packed import PACKED, unpacked_suffix
 from dragoman.decoding.bulk.rows import Columns, Counts, Translate
 
 Format = Callable[[Path, Sink, Columns, Translate], Counts]
@@ -30,7 +30,7 @@ OTHERS: Final = {
 
 def format_of(shard: Path) -> Format:
     """By the end of its name; what has no ending that is known is text, and is looked at before it is believed."""
-    inner = Path(shard.stem).suffix if shard.suffix in PACKED else shard.suffix
+    inner = unpacked_suffix(shard)
     if inner == ".parquet":
         if shard.suffix in PACKED:
             raise ValueError(f"{shard}: Parquet is packed inside: unpack it")

@@ -5,9 +5,11 @@ from functools import partial
 from importlib.metadata import version
 
 from dragoman.bundle import Bundle, open_bundle
+from dragoman.bundle.info import ExportStore
 from dragoman.decoding.bulk.rows import Columns
 from dragoman.decoding.bulk.settings import Job, Settings
-from dragoman.decoding.engines import Compute, Engine, EngineName, open_engine
+from dragoman.decoding.engines import Engine, open_engine
+from dragoman.decoding.given import Compute, EngineName
 from dragoman.decoding.model import Model
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.translated import Translated
@@ -47,7 +49,7 @@ def choose(
     )
 
 
-def _store(engine: Engine) -> Compute | None:
+def _store(engine: Engine) -> ExportStore | None:
     """How the export that is in use keeps its matrices."""
     if engine.name != "ctranslate2":
         return None

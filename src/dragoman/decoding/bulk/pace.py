@@ -1,13 +1,15 @@
 """How far a run over shards is: rows that are done, and of how many by what the finished shards held."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from dragoman.data.progress import Progress
 
 
 class Pace:
     """Tells of rows. How many there will be follows from the bytes of the shards that are finished."""
 
-    def __init__(self, shards: Sequence[Path], tell: Callable[[str, int, int | None], None]) -> None:
+    def __init__(self, shards: Sequence[Path], tell: Progress) -> None:
         self.tell = tell
         self.sizes = {shard.absolute(): shard.stat().st_size for shard in shards}
         self.under_way: dict[Path, int] = {}

@@ -10,7 +10,6 @@ from typing import IO, Final, NamedTuple, Protocol, cast
 from dragoman.data.durable import Sink
 from dragoman.data.sniff import refuse
 
-PACKED: Final = (".gz", ".zst")
 _BOM: Final = "\ufeff"
 _LEVEL: Final = 6
 _BLOCK: Final = 1 << 20

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dragoman.data.durable import Sink
+from dragoman.data.parquet import explained
 from dragoman.decoding.bulk.rows import Columns, Counts, in_step
 
 ROW_GROUP: Final = 16_384
@@ -27,17 +28,14 @@ def translate_parquet(
 ) -> Counts:
     """Writes every row with its translation, null where there was null. `kind` is of what is more than a text."""
     rows = nulls = 0
-    try:
-        with pq.ParquetFile(shard) as file:
-            schema = _with_column(shard, file.schema_arrow, columns, kind)
-            with pq.ParquetWriter(sink, schema, **_WAY) as writer:
-                for table, translations in in_step(_groups(shard, file, columns), translate):
-                    added = pa.array(translations, schema.field(columns.into).type)
-                    writer.write_table(table.append_column(schema.field(columns.into), added), ROW_GROUP)
-                    rows += len(translations)
-                    nulls += translations.count(None)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{shard}: not a Parquet file, or a damaged one: {error}") from None
+    with explained(shard), pq.ParquetFile(shard) as file:
+        schema = _with_column(shard, file.schema_arrow, columns, kind)
+        with pq.ParquetWriter(sink, schema, **_WAY) as writer:
+            for table, translations in in_step(_groups(shard, file, columns), translate):
+                added = pa.array(translations, schema.field(columns.into).type)
+                writer.write_table(table.append_column(schema.field(columns.into), added), ROW_GROUP)
+                rows += len(translations)
+                nulls += translations.count(None)
     return Counts(rows, nulls)
 
 

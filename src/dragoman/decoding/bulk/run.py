@@ -1,14 +1,15 @@
 """A run over shards from beginning to end: find them, see which are finished, have the others translated."""
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from dragoman.bundle import open_bundle
+from dragoman.data.cores import num_cores
+from dragoman.data.progress import Progress
 from dragoman.decoding.bulk.crew import Say, in_crew
 from dragoman.decoding.bulk.finding import Portion, find_shards
 from dragoman.decoding.bulk.folder import alone, claim, remove_left_overs, strays
@@ -20,10 +21,7 @@ from dragoman.decoding.bulk.rows import Columns
 from dragoman.decoding.bulk.settings import Job
 from dragoman.decoding.bulk.summary import Summary
 from dragoman.decoding.bulk.work import Outcome
-from dragoman.decoding.engines import Compute, EngineName
-
-Tell = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is done, and of how much if that is known."""
+from dragoman.decoding.given import Compute, EngineName
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Bulk:
     protect: bool = False
 
 
-def carry_out(bulk: Bulk, tell: Tell, say: Say) -> Summary:
+def carry_out(bulk: Bulk, tell: Progress, say: Say) -> Summary:
     """Translates what is not finished yet. What can be wrong with the request is said before anything is begun."""
     portion = Portion.parse(bulk.shard_index)
     found = find_shards(bulk.pattern, bulk.out)
@@ -63,7 +61,7 @@ def carry_out(bulk: Bulk, tell: Tell, say: Say) -> Summary:
         claim(bulk.out, shards, settings)
         remove_left_overs(bulk.out, shards)
         kept, waiting = _looked_over(shards, bulk.out, tell, say)
-        workers = max(1, min(bulk.workers or max(1, _cores() // 2), len(waiting)))
+        workers = max(1, min(bulk.workers or max(1, num_cores() // 2), len(waiting)))
         job = Job(bundle.folder, bulk.out, settings, bulk.threads or _threads(bulk, settings.engine, workers))
         try:
             outcomes, seconds = _translated(bulk, job, waiting, workers, tell, say)
@@ -72,10 +70,10 @@ def carry_out(bulk: Bulk, tell: Tell, say: Say) -> Summary:
             remove_left_overs(bulk.out, shards)
 
 
-def _looked_over(shards: Sequence[Path], out: Path, tell: Tell, say: Say) -> tuple[list[ShardManifest], list[Path]]:
+def _looked_over(shards: Sequence[Path], out: Path, tell: Progress, say: Say) -> tuple[list[ShardManifest], list[Path]]:
     """Which are finished, and which are not. Hashing lets go of the interpreter lock."""
     kept, waiting = [], []
-    with ThreadPoolExecutor(_cores()) as pool:
+    with ThreadPoolExecutor(num_cores()) as pool:
         looks = pool.map(partial(standing, out=out), shards)
         for number, (shard, look) in enumerate(zip(shards, looks, strict=True), 1):
             if look.manifest is not None:
@@ -89,7 +87,7 @@ def _looked_over(shards: Sequence[Path], out: Path, tell: Tell, say: Say) -> tup
 
 
 def _translated(
-    bulk: Bulk, job: Job, waiting: list[Path], workers: int, tell: Tell, say: Say
+    bulk: Bulk, job: Job, waiting: list[Path], workers: int, tell: Progress, say: Say
 ) -> tuple[list[Outcome], float]:
     """What became of each, and the seconds it took. What is wrong with one is said when it is found."""
     begin, outcomes = time.monotonic(), []
@@ -112,8 +110,4 @@ def _outcomes(bulk: Bulk, job: Job, waiting: list[Path], workers: int, pace: Pac
 
 def _threads(bulk: Bulk, engine: str, workers: int) -> int:
     """A Ray actor has one CPU; and what torch computes may depend on its threads, so it has one always."""
-    return 1 if bulk.ray or engine == "torch" else max(1, _cores() // workers)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if bulk.ray or engine == "torch" else max(1, num_cores() // workers)

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from dragoman.bundle.info import ExportStore
 from dragoman.config import Config
+from dragoman.decoding.given import Compute
 
 
 class Settings(Config):
@@ -18,10 +19,8 @@ class Settings(Config):
     dragoman: str = Field(description="the version that read, cut and wrote the texts")
     engine: str = Field(description="what searched")
     engine_version: str = Field(description="and which version of it: another may find something else")
-    compute: Literal["float32", "int16", "int8"] = Field(description="what it multiplied")
-    store: Literal["float32", "int16", "int8"] | None = Field(
-        None, description="how the export kept its matrices; none for torch"
-    )
+    compute: Compute = Field(description="what it multiplied")
+    store: ExportStore | None = Field(None, description="how the export kept its matrices; none for torch")
     search: dict[str, JsonValue] = Field(description="the search options, all of them")
     split: bool = Field(description="whether texts were cut into sentences")
     protect: bool = Field(description="whether placeholders, addresses and numbers were kept as they were")
