@@ -69,8 +69,10 @@ class Random(Reader):
 class MeanOfMeans(Trainer):
     """What one must not do: each process divides by its own tokens, and the means are averaged."""
 
-    def _backward(self, batch: Batch, last: bool) -> float:
-        return super()._backward(batch, last=False)
+    def __init__(self, *settings: Any, **named: Any) -> None:
+        super().__init__(*settings, **named)
+        shared = self.gradients.of_batch
+        self.gradients.of_batch = lambda batch, _: shared(batch, False)  # type: ignore[method-assign]
 
     def _sums(self, total: float, share: list[Batch]) -> tuple[float, float, float]:
         self.own = float(sum((batch.target != PAD).sum() for batch in share))

@@ -51,6 +51,9 @@ def said(event: Event) -> str | None:
         case "resumed":
             changed = f"; {_changed(event['then'], event['now'])}" if "now" in event else ""
             return f"{at}  going on from here{changed}"
+        case "pieces":
+            cut = f"each batch is cut into {event['pieces']} pieces, for lack of memory"
+            return f"{at}  {cut if event['pieces'] > 1 else 'memory is enough for the longest batch'}"
         case "not saved":
             return f"{at}  the state after update {event['checkpoint']:,} could not be saved: {event['reason']}"
         case "damaged" if "checkpoint" in event:

@@ -1,5 +1,6 @@
 """`dragoman train`: from a recipe, or from two text files and nothing else, to a model."""
 
+import os
 import shlex
 import signal
 import sys
@@ -52,15 +53,19 @@ def train(
 
     from dragoman.cli.asked import begun, planned, the_recipe
     from dragoman.cli.progress import shown
-    from dragoman.experiment.launch import TERMINATED
     from dragoman.experiment.lock import refuse_running
     from dragoman.experiment.preflight import of_folder, refuse
-    from dragoman.training.wishes import Terminated
+    from dragoman.training.wishes import TERMINATED, Terminated
 
-    refuse([of_folder(out)])
-    refuse_running(out)
     given = the_recipe("train", recipe or [])
     asked = Asked("train", given, set_ or [], source or [], target or [], time, out.absolute().name)
+    if "RANK" in os.environ:
+        from dragoman.cli.train_company import train_in_company
+
+        train_in_company(asked, out, tensorboard, changed)
+        return
+    refuse([of_folder(out)])
+    refuse_running(out)
     with shown() as progress:
         plan = begun(asked, out, changed) or planned(asked, progress)
     console = Console(highlight=False, markup=False)
@@ -126,29 +131,36 @@ def _tell_left_out(recipe: "Recipe", folder: Path) -> None:
 def _carry_out(asked: Asked, plan: "Plan", out: Path, processes: int | None, tensorboard: bool, changed: bool) -> None:
     """Prepare and train; whatever would stop it later is refused first."""
     from dragoman.cli.display import display
-    from dragoman.cli.progress import shown
-    from dragoman.experiment.again import remember_asked
     from dragoman.experiment.launch import launch, num_processes
     from dragoman.experiment.lock import alone_in
     from dragoman.experiment.machine import this_machine
     from dragoman.experiment.preflight import Order, preflight, refuse
-    from dragoman.experiment.run import begin, carry_out, typed
+    from dragoman.experiment.run import carry_out, typed
     from dragoman.training.parallel import Group
 
     count = num_processes(processes, plan.recipe.training.batches_per_update)
     refuse(preflight(Order(plan.recipe, out, count, tensorboard), this_machine()))
     command = typed(sys.argv[1:])
     with alone_in(out):
-        with shown() as progress:
-            begin(plan.recipe, out, progress=progress, changed=changed)
-        if asked.recipe is None:
-            remember_asked(out, asked.kept)
-        _tell_left_out(plan.recipe, out)
+        prepare_run(asked, plan, out, changed)
         if count == 1:
             with display() as tell:
                 carry_out(out, Group(), tell, command, tensorboard)
         else:
             launch(out, count, command, tensorboard)
+
+
+def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
+    """Make the folder of the run, or see that it may go on; and prepare its text, if that is not done."""
+    from dragoman.cli.progress import shown
+    from dragoman.experiment.again import remember_asked
+    from dragoman.experiment.run import begin
+
+    with shown() as progress:
+        begin(plan.recipe, out, progress=progress, changed=changed)
+    if asked.recipe is None:
+        remember_asked(out, asked.kept)
+    _tell_left_out(plan.recipe, out)
 
 
 def _stopped(out: Path) -> str:

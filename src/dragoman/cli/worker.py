@@ -14,10 +14,10 @@ def main() -> None:
 
     end_with(os.getppid())  # a launcher that was killed has given the folder free: others may train there
     from dragoman.cli.display import display
-    from dragoman.experiment.launch import ORDERS, TERMINATED
+    from dragoman.experiment.launch import ORDERS
     from dragoman.experiment.run import carry_out
     from dragoman.training.parallel import joined
-    from dragoman.training.wishes import Terminated
+    from dragoman.training.wishes import TERMINATED, Terminated
 
     folder, orders = Path(sys.argv[1]), json.loads(os.environ[ORDERS])
     complaint = Path(orders["complaint"])

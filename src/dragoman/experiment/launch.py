@@ -16,7 +16,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from dragoman.data.cores import num_cores
-from dragoman.training.wishes import SAVE
+from dragoman.training.wishes import SAVE, TERMINATED
 
 WORKER: Final = "dragoman.cli.worker"
 ORDERS: Final = "DRAGOMAN_ORDERS"
@@ -24,9 +24,6 @@ ORDERS: Final = "DRAGOMAN_ORDERS"
 
 RESTARTS: Final = 10
 """How often the processes are started again when one of them dies; each time they go on from the last checkpoint."""
-
-TERMINATED: Final = 128 + signal.SIGTERM
-"""The exit code of what was ended by SIGTERM, as shells have it."""
 
 
 def num_processes(wanted: int | None, batches_per_update: int) -> int:

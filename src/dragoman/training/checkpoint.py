@@ -176,7 +176,7 @@ def inspected(folder: Path) -> Saved:
     except ValidationError as error:
         raise ValueError(f"{folder / MANIFEST}: {error}; {_MEND}") from error
     if folder.name != _name(saved.update):
-        raise ValueError(f"{folder}: this is the checkpoint of update {saved.update:,}, under a wrong name; {_MEND}")
+        raise ValueError(f"{folder / MANIFEST}: it is of the checkpoint of update {saved.update:,}; {_MEND}")
     verify(folder, saved.files, mend=_MEND)
     return saved
 

@@ -149,6 +149,11 @@ class TrainingConfig(Config):
 
     batch: BatchConfig = Field(BatchConfig(), description="how pairs are gathered into batches")
     batches_per_update: int = Field(1, ge=1, description="batches whose gradients are summed for one update")
+    pieces: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] = Field(
+        1,
+        description="into which each batch is cut for lack of memory, doubled by itself where an allocation fails; "
+        "auto tries the longest batch before the first update",
+    )
     subword_sampling: float = Field(
         0.0, ge=0.0, lt=1.0, description="BPE-dropout, or sampling of a unigram vocabulary: its rate"
     )

@@ -1,6 +1,6 @@
 """All that a training is after an update: its tensors by name, and its counters as plain numbers."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,6 +33,7 @@ def numbers(trainer: "Trainer") -> dict[str, Any]:
         "moving": trainer.moving.num_updates if trainer.moving else 0,
         "usual": list(trainer.guard.usual),
         "in_a_row": trainer.guard.in_a_row,
+        "pieces": trainer.agreed.pieces,
         "last": trainer.pace.last,
         "marks": [list(mark) for mark in trainer.pace.marks],
         "best": {"which": best.which, "scores": scores, "since": best.since},
@@ -49,6 +50,8 @@ def restore(trainer: "Trainer", saved: dict[str, Any]) -> None:
         trainer.moving.num_updates = saved["moving"]
     trainer.guard.usual.extend(saved["usual"])
     trainer.guard.in_a_row = saved["in_a_row"]
+    trainer.gradients.pieces = saved["pieces"]
+    trainer.agreed = replace(trainer.agreed, pieces=saved["pieces"])
     trainer.pace.last = saved["last"]
     trainer.pace.marks = [(update, elapsed) for update, elapsed in saved["marks"]]
     best = saved["best"]

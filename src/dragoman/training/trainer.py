@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,16 +20,15 @@ from dragoman.training.allocator import give_back_memory
 from dragoman.training.average import MovingAverage, copied, put
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.config import TrainingConfig
+from dragoman.training.gradients import Gradients
 from dragoman.training.guard import Guard
-from dragoman.training.objective import Objective
 from dragoman.training.optimizer import adam, set_rate
 from dragoman.training.pace import Pace, is_due
 from dragoman.training.parallel import Group, full, whole
-from dragoman.training.randomness import seed_batch
 from dragoman.training.schedule import Place, rate
-from dragoman.training.shapes import filled_up
 from dragoman.training.snapshots import Snapshots, mean
 from dragoman.training.state import numbers, restore, tensors
+from dragoman.training.watchdog import Watchdog
 from dragoman.training.wishes import SAVE, Agreed, Terminated, Wishes, heard
 
 CHECKPOINTS: Final = "checkpoints"
@@ -101,16 +100,17 @@ class Trainer:
         self.plain, self.reader, self.config, self.validate, self.tell = model, reader, config, validate, tell
         is_shared_out = config.parallel == "fsdp" and self.group.size > 1
         self.model = deepcopy(model) if is_shared_out else model  # validated is a model that is whole
-        self.seed, self.num_workers, self.d_model, self.clock = seed, num_workers, d_model, clock
-        self.objective = self.group.wrap(Objective(self.model, config.loss), self.model.parts, config.parallel)
+        self.num_workers, self.d_model, self.clock = num_workers, d_model, clock
+        self.gradients = Gradients(self.model, config, self.group, seed)
         self.optimizer = adam(self.model, config.optimizer)
         self.moving = MovingAverage(self.model, config.ema) if config.ema else None
         self.snapshots = Snapshots(folder / "snapshots", config.snapshots.average)
         self.guard, self.pace, self.best = Guard(config.guard), Pace(config.stop), Best()
         self.update, self.elapsed, self.begin = 0, 0.0, clock()
         self.recent = _Recent()
-        self.wishes, self.heard, self.agreed = Wishes(folder / SAVE), 0, Agreed()
+        self.wishes, self.agreed = Wishes(folder / SAVE), Agreed(pieces=self.gradients.pieces)
         self.checkpoints = Checkpoints(folder / CHECKPOINTS, config.checkpoints.keep, self.group)
+        self.watchdog = Watchdog(folder, self.group)
 
     def run(self) -> Outcome:
         """Train until it is enough, from the newest checkpoint on if there is one."""
@@ -118,7 +118,7 @@ class Trainer:
         share = updates(self.config.batches_per_update, self.group.size, self.group.rank, self.update)
         indices = (index for indices in share for index in indices)
         self.model.train()
-        with heard(self.wishes), Loader(self.reader, indices, self.num_workers) as batches:
+        with heard(self.wishes), self.watchdog, Loader(self.reader, indices, self.num_workers) as batches:
             while not (why := self._enough()):
                 self._next(batches)
         self.checkpoints.finish()
@@ -132,11 +132,19 @@ class Trainer:
         if saved is None:
             if self.group.is_first:
                 self.snapshots.clear()
+            if self.config.pieces == "auto":
+                self._try_longest()
             return
         restore(self, saved.numbers)
         self.checkpoints.load(saved, tensors(self))
         now, then = (self.group.size, torch.get_num_threads()), (saved.processes, saved.threads)
         self._say("resumed", last=self.pace.last, **({} if now == then else {"now": now, "then": then}))
+
+    def _try_longest(self) -> None:
+        """See before the first update whether memory is enough for the batch that takes most of it."""
+        self.gradients.try_out(self.reader.longest())
+        self.agreed = replace(self.agreed, pieces=max(self.group.gathered(self.gradients.pieces)))
+        self._cut_into(self.agreed.pieces)
 
     def _enough(self) -> str:
         """Why there is no further update; empty if there is one."""
@@ -157,6 +165,7 @@ class Trainer:
             )
         if self.pace.plan(self.update, self.elapsed):
             self._say("planned", last=self.pace.last)
+        self.watchdog.beat(self.update, 3)
         over = self.pace.is_over(self.update, self.elapsed)
         if is_due(self.config.snapshots.every, self.update, self.elapsed, before):
             weights = whole(copied(self.model))
@@ -194,8 +203,11 @@ class Trainer:
         self.update += 1
         learning_rate = rate(self.config.schedule, Place(self.update, self.pace.last, self.d_model))
         set_rate(self.optimizer, learning_rate)
+        self.watchdog.beat(self.update, 0)
         share = [next(batches) for _ in range(self.config.batches_per_update // self.group.size)]
-        total = sum(self._backward(batch, last=batch is share[-1]) for batch in share)
+        self.watchdog.beat(self.update, 1)
+        total = self.gradients.of(share)
+        self.watchdog.beat(self.update, 2)
         loss, tokens, read = self._sums(total, share)
         gradient = self._scaled(tokens)
         objection = self.guard.objection(loss / tokens, gradient)
@@ -212,32 +224,30 @@ class Trainer:
             self._say("update", rate=learning_rate, **self.recent.summary(self.elapsed))
             self.recent = _Recent(since=self.elapsed)
 
-    def _backward(self, batch: Batch, last: bool) -> float:
-        """Add the gradients of a batch to what is there; its summed loss."""
-        source, target = (torch.from_numpy(side).long() for side in (batch.source, batch.target))
-        half = self.config.precision == "bfloat16"
-        if half:
-            source, target = filled_up(source, target, self.model.max_target)
-        seed_batch(self.seed, batch.index)
-        with nullcontext() if last else self.group.apart(self.objective):
-            with torch.autocast("cpu", torch.bfloat16, enabled=half):
-                loss: Tensor = self.objective(source, target)
-            loss.backward()  # type: ignore[no-untyped-call]
-        return loss.item()
-
     def _sums(self, total: float, share: list[Batch]) -> tuple[float, float, float]:
-        """Loss, target tokens and all tokens of the update; and the first process's clock becomes everyone's."""
+        """Loss, target tokens and all tokens of the update; and the first process's clock becomes everyone's.
+
+        What one process was asked for, or needs, becomes known to all with the same sum.
+        """
         written = float(sum((batch.target != PAD).sum() for batch in share))
         read = float(sum((batch.source != PAD).sum() for batch in share))
         now = self.clock() - self.begin if self.group.is_first else 0.0
         if self.group.is_first:
             self.wishes.look()
-        told = self.wishes.saves
-        asked, self.heard = told - self.heard, told
-        mine = [total, written, read, now, float(asked), float(self.wishes.end)]
-        loss, tokens, others, self.elapsed, saves, ends = self.group.sums(mine)
-        self.agreed = Agreed(save=saves > 0.0, end=ends > 0.0)
+        mine = [
+            float(self.wishes.new_saves()),
+            float(self.wishes.end),
+            float(self.gradients.pieces > self.agreed.pieces),
+        ]
+        loss, tokens, others, self.elapsed, *asked = self.group.sums([total, written, read, now, *mine])
+        self.agreed = self.agreed.after(*asked)
+        if self.agreed.pieces > self.gradients.pieces or asked[2]:
+            self._cut_into(max(self.agreed.pieces, self.gradients.pieces))
         return loss, tokens, tokens + others
+
+    def _cut_into(self, pieces: int) -> None:
+        self.gradients.pieces = pieces
+        self._say("pieces", pieces=self.agreed.pieces)
 
     def _scaled(self, tokens: float) -> float:
         """Make the gradient that of the loss per token, clip it, and say how long it was before."""
