@@ -15,10 +15,11 @@ _CURVES: Final = ("loss", "rate", "gradient", "tokens_per_second", "bleu", "chrf
 class Log:
     """Use it in a `with` statement. Each line is written at once: a killed run has told all it knew."""
 
-    def __init__(self, folder: Path, tensorboard: bool = False) -> None:
+    def __init__(self, folder: Path, tensorboard: bool = False, goes_on: bool = False) -> None:
+        """A run that goes on adds to the log it has; any other begins a new one."""
         self._board = _board(folder) if tensorboard else None  # first: it may be missing
         self._folder = folder
-        self._file = (folder / LOG).open("a", encoding="utf-8")
+        self._file = (folder / LOG).open("a" if goes_on else "w", encoding="utf-8")
 
     def __enter__(self) -> "Log":
         return self

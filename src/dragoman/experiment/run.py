@@ -21,7 +21,7 @@ from dragoman.decoding.proof import ENOUGH, export_bundle
 from dragoman.evaluation.metrics import compare
 from dragoman.experiment.again import refuse_changes
 from dragoman.experiment.curves import draw
-from dragoman.experiment.log import LOG, Log, read_log
+from dragoman.experiment.log import Log, read_log
 from dragoman.experiment.preflight import is_under_way, of_folder, refuse
 from dragoman.experiment.probe import Probe, chosen
 from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
@@ -53,18 +53,15 @@ def begin(
     A run that was begun before goes on, if its recipe is the same or a `changed` one is meant.
     """
     refuse([of_folder(folder)])
-    under_way = is_under_way(folder)
     split = None if recipe.data.dev else split_off(recipe.data.train, recipe.data.split, recipe.seed, folder)
     if split:
         recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": split.corpus})})
-    if under_way:
+    if is_under_way(folder):
         refuse_changes(load_recipe(folder / RECIPE), recipe, changed)
     _refuse_other(folder, _preparation(recipe), split)
     folder.mkdir(parents=True, exist_ok=True)
     if split:
         split.write()
-    if not under_way:
-        (folder / LOG).unlink(missing_ok=True)  # of a run that did not come to its first checkpoint
     prepare(_preparation(recipe), folder / PREPARED, num_workers, progress)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     return recipe
@@ -80,7 +77,7 @@ def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorb
     seed_weights(recipe.seed)
     model = build(shape)
     keep_freed_memory()
-    with Log(folder, tensorboard) if group.is_first else nullcontext(_unheard) as log:
+    with Log(folder, tensorboard, is_under_way(folder)) if group.is_first else nullcontext(_unheard) as log:
         probe = _probe(recipe, held_out[0], vocab, model, folder) if group.is_first else _unheard
         listen = partial(_heard, (log, tell, probe), folder, recipe.name)
         listen(_beginning(recipe, prepared, model))
