@@ -4,8 +4,8 @@
 
 The dates example on 2 processes. Each kill of a worker must be answered by one restart of all, which goes on from the
 last checkpoint; after a killed launcher no process may go on, and the same command must. Prints one JSON line: kills,
-restarts that were used, the slowest 95 % of the times from a kill to the next update, processes that outlived their launcher,
-and whether the model is bitwise that of a run that nobody disturbed. The exit code says whether all held.
+how often the run was resumed, the time from a kill to the next update (95th percentile), processes that outlived their
+launcher, and whether the model is bitwise that of a run that nobody disturbed. The exit code says whether all held.
 """
 
 import argparse

@@ -140,7 +140,9 @@ class SnapshotConfig(Config):
 class CheckpointConfig(Config):
     """The whole state of a run, saved so that the same command goes on from it."""
 
-    every: Every | None = Field(600.0, description="updates or time between them; null: only when asked by a signal")
+    every: Every | None = Field(
+        "10m", validate_default=True, description="updates or time between them; null: only when a signal asks for one"
+    )
     keep: int = Field(2, ge=1, description="how many of the last ones are kept: should one be damaged, another is used")
 
 
