@@ -21,13 +21,12 @@ def main() -> None:
 
     folder, orders = Path(sys.argv[1]), json.loads(os.environ[ORDERS])
     complaint = Path(orders["complaint"])
-    if complaint.exists():
-        raise SystemExit(2)  # started again, which mends nothing
     try:
         with joined() as group, display(group.is_first) as tell:
             carry_out(folder, group, tell, orders["command"], orders["tensorboard"])
     except ValueError as error:
         complaint.write_text(str(error), encoding="utf-8")
+        os.kill(os.getppid(), signal.SIGTERM)  # or else the launcher would start all again, which mends nothing
         raise SystemExit(2) from error
     except Terminated:
         raise SystemExit(TERMINATED) from None
@@ -35,7 +34,8 @@ def main() -> None:
         if "gloo" not in str(error):
             raise
         # Another process is gone, and this one's part is of no use: the launcher starts all of them again.
-        print("a training process was lost; going on from the last checkpoint", file=sys.stderr, flush=True)
+        if not complaint.exists():
+            print("a training process was lost; going on from the last checkpoint", file=sys.stderr, flush=True)
         os._exit(1)  # what is still being saved waits for the lost one
 
 

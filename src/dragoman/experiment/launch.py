@@ -59,6 +59,8 @@ def launch(folder: Path, processes: int, command: str, tensorboard: bool) -> Non
         with _saving_when_asked(folder):
             elastic_launch(config, sys.executable)("-P", "-m", WORKER, str(folder))
     except SignalException as error:
+        if complaint.exists():
+            raise ValueError(complaint.read_text(encoding="utf-8")) from error
         if error.sigval is signal.SIGINT:
             raise KeyboardInterrupt from error
         if error.sigval is signal.SIGTERM:
