@@ -126,6 +126,9 @@ def test_a_search_by_gold_ranks_the_heads_says_what_that_is_worth_and_keeps_the_
     assert "Best of 12: decoder.layers.0.cross_attention, " in done.stdout
     assert "It was chosen on these 3 pairs, and the best of many looks better than it is." in done.stdout
     assert re.search(r"Chosen on one half of them and scored on the other, both ways: AER \d+\.\d\.", done.stdout)
+    assert "Warning: 3 pairs can hardly tell heads apart: search with 50 or more." in done.stdout
+    assert ranking[0] < ranking[1]
+    assert "as good" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\x1b" not in done.stdout + done.stderr
     assert f"model               AER {ranking[0]:5.1f} [" in done.stderr
@@ -135,6 +138,18 @@ def test_a_search_by_gold_ranks_the_heads_says_what_that_is_worth_and_keeps_the_
     (head,) = open_bundle(folder / "there").info.alignment_heads
     which = "mean" if head.head is None else head.head
     assert options == f"--layer 0 --head {which} --rows {head.rows} --measure {head.measure}"
+
+
+def test_heads_that_are_as_good_as_the_best_are_named(folder: Path) -> None:
+    for name, lines in (("b.en", ["two"] * 50), ("b.de", ["zwei"] * 50), ("b.gold", ["1-1"] * 50)):
+        write(folder / name, lines)
+    done = run(folder, "there", "--source", "b.en", "--target", "b.de", "--gold", "b.gold", "--search")
+    assert done.returncode == 0, done.stderr
+    tied = re.search(r"These are as good, .*:\n((?:  decoder\.layers\.0\.cross_attention, .*\n){3})(.*)\n", done.stdout)
+    assert tied is not None
+    assert tied[2] == "  and 8 more"  # of 12, with the best and the three that are named
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "Warning" not in done.stdout
 
 
 def test_without_store_a_search_changes_nothing(folder: Path) -> None:

@@ -108,7 +108,7 @@ def test_it_shows_the_translation_how_sure_it_was_and_the_map_with_its_caption(s
         f"source {TEXT} translation {GERMAN} log-probability {each.sum():.2f}, {each.mean():.2f} per token over "
         f"{len(each)}; lowest at {trace.target.pieces[each.argmin()]} ({each.min():.2f}); free-running "
     )
-    assert "No alignment head is known for this model: this is the mean of the last layer." in said
+    assert "No alignment head is known for this model: this is a guess, the mean of layer 0." in said
     assert said.endswith(view(trace).with_sink_share().caption)
     assert "Where it looked, not why." in said
     assert "█" in said
@@ -132,7 +132,7 @@ def test_each_side_can_look_at_itself(shown: Shown, kind: str) -> None:
 def test_words_without_sinks(shown: Shown) -> None:
     said = shown("two red dogs .", *MODEL, "--words", "--hide-sinks")
     assert "By word, EOS left out" in said
-    assert said.endswith("Sinks hidden, rows renormalised.")
+    assert "Sinks hidden, as rows too; rows renormalised." in said
 
 
 def test_the_head_that_a_model_aligns_by_is_shown_first(shown: Shown, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_the_recurrent_family_is_looked_into_by_the_same_words(shown: Shown) -> 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_long_sentence_and_a_narrow_terminal_are_no_matter(shown: Shown, columns: int) -> None:
     long = "The man who had lost his blue hat in the park on Monday " * 5
-    said = shown(long, "--beam", "1", columns=columns)
+    said = shown(long, "--beam", "1", "--layer", "-1", columns=columns)
     assert re.search(r"a cell is the largest of 2 x 2|from 0\.", said)
 
 
@@ -165,6 +165,8 @@ def test_any_script_is_shown(shown: Shown) -> None:
     said = shown("猫は كتاب ๑ \u05d0\u05d1", "--beam", "1")
     for part in ("猫は", "كتاب", "\u05d0\u05d1"):
         assert part in said
+    assert re.search(r"\d+ of \d+ source pieces are single bytes: this model has not learned these letters", said)
+    assert "not learned" not in shown("A cat.", "--beam", "1")
 
 
 def test_in_a_terminal_there_is_colour() -> None:
@@ -356,6 +358,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "rows of the encoder": (asked("--kind", "encoder", "--rows", "read"), "leave out --rows"),
     "words of one side": (asked("--kind", "decoder", "--words"), "leave out --kind, or --words"),
     "one head of all heads": (asked("--heads", "--layer", "0"), "--heads is about every head: leave out --layer"),
+    "nothing but sinks to be hidden": (asked("--hide-sinks", "--target", "."), "nothing to draw: leave out --hide-"),
     "a beam for a given target": (asked("--target", "zwei", "--beam", "2"), "not searched for: leave out --beam"),
     "the history of a given target": (asked("--target", "zwei", "--history"), "leave out --history"),
     "a history that is not kept": (asked("--history"), "add --save FILE.trace"),

@@ -215,8 +215,8 @@ def test_links_without_torch_say_what_needs_it() -> None:
     done = without(TRAINING, "--demo", "A dog.", "--alignment")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: --alignment: no alignment heads are stored in this model, so torch is needed to read the links: "
-        "pip install 'dragoman[train]'\n"
+        "error: --alignment: CTranslate2 shows attention as it is, not the norms that the stored heads are measured "
+        "by, so torch is needed to read the links: pip install 'dragoman[train]'\n"
     )
 
 

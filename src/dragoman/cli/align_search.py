@@ -25,6 +25,10 @@ from dragoman.inspection.aligner_search import (
 )
 
 SHOWN: Final = 10
+NAMED: Final = 3
+"""So many heads that are as good as the best are named."""
+ENOUGH: Final = 50
+"""Of fewer pairs, many heads are equally right by chance."""
 
 
 def searched(work: Work, picture: Path | None, gold_name: str) -> Heads:
@@ -76,6 +80,8 @@ def _of_grid(direction: Direction, found: AlignmentGrid) -> str:
             *table,
             "",
             f"Best of {len(found.scores)}: {said(best)}.",
+            *_ties([said(head) for head, score in found.scores.items() if score.aer == found.scores[best].aer][1:]),
+            *_few(num_pairs),
             f"It was chosen on these {num_pairs:,} pairs, and the best of many looks better than it is.",
             half,
             "Report it on other pairs. To align by it:",
@@ -98,7 +104,7 @@ def _of_agreement(work: Work, found: list[Agreeing], near: float) -> str:
     there, back = (attentions(direction.inspector.model) for direction in work.directions)
     table = [f"{'forward':35}{'backward':35}agree", f"{_HEAD}    {_HEAD}"]
     for pair in found[:SHOWN]:
-        table.append(f"{_short(pair.forward, there)}    {_short(pair.backward, back)}    {100 * pair.share:5.1f}")
+        table.append(f"{_both(pair, there, back)}    {100 * pair.share:5.1f}")
     best, num_pairs = found[0], len(work.directions[0].whole)
     return "\n".join(
         [
@@ -107,6 +113,8 @@ def _of_agreement(work: Work, found: list[Agreeing], near: float) -> str:
             f"Best of {len(found):,} pairs of heads:",
             f"  forward   {said(best.forward)}",
             f"  backward  {said(best.backward)}",
+            *_ties([_both(one, there, back) for one in found if one.share == best.share][1:]),
+            *_few(num_pairs),
             f"They were chosen on these {num_pairs:,} pairs of lines, and the best of many looks better",
             "than it is. Nobody said what is right: heads can agree and be wrong, as those",
             f"do that follow the diagonal; {100 * near:.0f} % of the forward links lie on it.",
@@ -117,12 +125,32 @@ def _of_agreement(work: Work, found: list[Agreeing], near: float) -> str:
     )
 
 
+def _ties(others: list[str]) -> list[str]:
+    """Those that are as good as the best, which is the first of them and no more."""
+    if not others:
+        return []
+    more = f"  and {len(others) - NAMED} more"
+    named = [f"  {other}" for other in others[:NAMED]] + [more] * (len(others) > NAMED)
+    return ["These are as good, and the first was taken; other pairs may tell them apart:", *named]
+
+
+def _few(num_pairs: int) -> list[str]:
+    if num_pairs >= ENOUGH:
+        return []
+    counted = f"{num_pairs} pair{'s' * (num_pairs > 1)}"
+    return [f"Warning: {counted} can hardly tell heads apart: search with {ENOUGH} or more."]
+
+
 _HEAD: Final = "layer  head  rows     measure  "
 
 
 def _short(head: AlignmentHead, names: list[str]) -> str:
     which = "mean" if head.head is None else str(head.head)
     return f"{names.index(head.layer):5}  {which:>4}  {head.rows:7}  {head.measure:9}"
+
+
+def _both(pair: Agreeing, there: list[str], back: list[str]) -> str:
+    return f"{_short(pair.forward, there)}    {_short(pair.backward, back)}"
 
 
 def _draw(found: AlignmentGrid, path: Path, text: str) -> None:

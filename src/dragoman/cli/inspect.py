@@ -39,9 +39,9 @@ def inspect(
     """Show where a model looked when it translated a sentence.
 
     Where it looked is not why; the caption says what is measured. The map is of one layer and one head: if none is
-    named, of the head that the model aligns by, or of the last layer's mean. HEADS are names such as encoder.layers.0,
-    decoder.layers.1.cross_attention.2 (head 2 alone) or cross, with commas between. A file named - is standard output
-    (json, csv, moses); all else then goes to standard error.
+    named, of the head that the model aligns by or, as a guess, of the second last layer's mean. HEADS are names such as
+    encoder.layers.0, decoder.layers.1.cross_attention.2 (head 2 alone) or cross, with commas between. A file named - is
+    standard output (json, csv, moses); all else then goes to standard error.
 
         dragoman inspect "A man sleeps on a bench."
 

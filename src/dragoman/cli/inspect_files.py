@@ -110,4 +110,4 @@ def _map(trace: "Trace", choice: "Choice") -> "Axes":
 
     seen = choice.view(trace)
     scale = "share of the row" if choice.measure == "attention" or choice.hide_sinks else "norm"
-    return heat(seen.matrix, seen.rows, seen.columns, seen.caption, scale=scale)
+    return heat(seen.matrix, seen.rows, seen.columns, seen.caption, scale=scale, empty=seen.emptied)

@@ -69,7 +69,7 @@ Counterfactual = Annotated[
     typer.Option(
         "--counterfactual",
         rich_help_panel=_WHAT_IF,
-        help="How many tokens stay if cross-attention is permuted, or uniform.",
+        help="How many first choices of the model stay so if cross-attention is permuted, or uniform.",
     ),
 ]
 SvgFile = Annotated[Path | None, typer.Option(metavar="FILE", rich_help_panel=_FILES, help="The map, for pages.")]

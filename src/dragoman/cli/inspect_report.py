@@ -10,7 +10,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from dragoman.inspection.heads import HeadHabit
-    from dragoman.inspection.trace import Trace
+    from dragoman.inspection.trace import Tokens, Trace
     from dragoman.inspection.view import View
 
 
@@ -20,6 +20,9 @@ def show_texts(console: Console, trace: "Trace", unchanged: "Trace | None", badg
     lines.add_column(no_wrap=True, style="dim")
     lines.add_column(overflow="fold")
     lines.add_row("source", _shown(trace.source.text))
+    unknown = _unknown(trace.source)
+    if unknown:
+        lines.add_row("", Text(unknown))
     if unchanged is not None:
         _add(lines, "translation" if unchanged.free else "target", unchanged)
     _add(lines, "changed" if trace.interventions else "translation" if trace.free else "target", trace)
@@ -64,6 +67,15 @@ def show_heads(console: Console, trace: "Trace", habits: "Sequence[HeadHabit]") 
 def _add(lines: Table, name: str, trace: "Trace") -> None:
     lines.add_row(name, _shown(trace.target.text))
     lines.add_row("", Text(_sureness(trace)))
+
+
+def _unknown(source: "Tokens") -> str:
+    """Letters that the model has not learned; it may still have to translate them."""
+    from dragoman.inspection.view import single_bytes
+
+    count = len(single_bytes(source))
+    pieces = f"{count} of {len(source) - 1} source pieces {'is a single byte' if count == 1 else 'are single bytes'}"
+    return f"{pieces}: this model has not learned these letters" if count else ""
 
 
 def _sureness(trace: "Trace") -> str:

@@ -77,8 +77,8 @@ def _refuse_mistakes(
     written = [*([html] if html else []), *([Path(json)] if json and json != "-" else [])]
     for path in written:
         _require_place(path, [name for name in (source, target) if name])
-    if html is not None and _folder(html).exists() and not _folder(html).is_dir():
-        raise ValueError(f"{_folder(html)}: the traces need this name for their folder; choose another --html")
+    if html is not None:
+        _require_folder(html)
 
 
 def _require_place(path: Path, read: Sequence[str]) -> None:
@@ -90,9 +90,12 @@ def _require_place(path: Path, read: Sequence[str]) -> None:
         raise ValueError(f"{path}: this file is what is read; give another name")
 
 
-def _folder(html: Path) -> Path:
-    """Where the pages of a report's traces are."""
-    return html.with_name(f"{html.stem}_traces")
+def _require_folder(html: Path) -> None:
+    from dragoman.inspection.triage_page import traces_folder
+
+    folder = traces_folder(html)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: the traces need this name for their folder; choose another --html")
 
 
 def _bundle(model: Path | None) -> "Bundle":
@@ -107,7 +110,7 @@ def _of_texts(sources: Sequence[str], targets: Sequence[str]) -> tuple[list["Tri
 
     pairs = [Pair(source, target) for source, target in zip(sources, targets, strict=True)]
     rules = FlagRules(expected_ratio=usual_ratio(pairs))
-    return triage(pairs, rules), Account(rules)
+    return triage(pairs, rules), Account(rules, num_lines=sum(bool(pair.source and pair.target) for pair in pairs))
 
 
 def _of_model(
@@ -127,9 +130,8 @@ def _of_model(
         ranked, account = triaging.ranked(inspector, lines, progress)
         if html is None:
             return ranked, account, {}
-        folder, limit = _folder(html), DEFAULT_TRACES if traces is None else traces
-        pages = triaging.save_traces(inspector, lines, ranked, folder, limit, progress)
-    return ranked, account, {number: f"{folder.name}/{name}" for number, name in pages.items()}
+        limit = DEFAULT_TRACES if traces is None else traces
+        return ranked, account, triaging.save_traces(inspector, lines, ranked, html, limit, progress)
 
 
 def _write(

@@ -23,7 +23,7 @@ from dragoman.decoding.batching import alike, require_short
 from dragoman.decoding.torch_engine import load_model
 from dragoman.decoding.translator import Part
 from dragoman.decoding.walk import require_eval
-from dragoman.inspection.alignment_heads import ARGMAX
+from dragoman.inspection.alignment_heads import ARGMAX, best_guess
 from dragoman.inspection.capture import value_norms
 from dragoman.inspection.trace import kind_of
 from dragoman.inspection.words import Sides, links_written, mean_given, sides_of, words_given
@@ -51,7 +51,7 @@ class Aligner:
         self.vocab = vocab
         self.rule = rule
         self.guessed = not heads
-        self.heads = heads or (best_guess(model),)
+        self.heads = heads or (best_guess(attentions(model)),)
         for head in self.heads:
             _require(model, head)
 
@@ -115,19 +115,6 @@ class Aligner:
 def attentions(model: nn.Module) -> list[str]:
     """The qualified names of those from the target to the source, from the lowest layer up."""
     return [name for name, _ in seams(model) if kind_of(name) == "cross"]
-
-
-def best_guess(model: nn.Module) -> AlignmentHead:
-    """Where to look if nobody has measured: the mean of the second last layer (Garg et al., 2019), or of the only
-    one, a row being the token that is written.
-    """
-    names = attentions(model)
-    if not names:
-        raise ValueError(
-            "this model cannot align: it has no attention from the target to the source; use one that has, such as a "
-            "Transformer or bahdanau"
-        )
-    return AlignmentHead(layer=names[max(0, len(names) - 2)], head=None)
 
 
 def require_short_lines(model: Seq2Seq[Any, Any], vocab: Vocab, sources: Sequence[str], targets: Sequence[str]) -> None:

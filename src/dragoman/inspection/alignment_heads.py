@@ -1,6 +1,6 @@
 """The links that heads show in a trace: those of one head, or of all there are to choose from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, get_args
 
 import numpy as np
@@ -19,6 +19,18 @@ class Sight(NamedTuple):
 
     heads: list[AlignmentHead]
     links: Bool[ndarray, "heads target_words source_words"]
+
+
+def best_guess(names: Sequence[str]) -> AlignmentHead:
+    """Where to look if nobody has measured: the mean of the second last layer (Garg et al., 2019), or of the only
+    one, a row being the token that is written. The names are those of cross-attention, from the lowest layer up.
+    """
+    if not names:
+        raise ValueError(
+            "this model cannot align: it has no attention from the target to the source; use one that has, such as a "
+            "Transformer or bahdanau"
+        )
+    return AlignmentHead(layer=names[max(0, len(names) - 2)], head=None)
 
 
 def head_links(trace: Trace, head: AlignmentHead, rule: LinkRule = ARGMAX) -> Links:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dragoman.data.alignment import AlignmentHead, Measure, Rows
+from dragoman.inspection.alignment_heads import best_guess
 from dragoman.inspection.trace import Kind, Trace
 from dragoman.inspection.view import Head, View, view, word_view
 
@@ -49,18 +50,19 @@ def choose(
     rows: Rows | None = None,
     measure: Measure | None = None,
 ) -> Choice:
-    """What is left out is, if neither layer nor head is named, as the model's alignment head has it; else the last
-    layer, the mean of its heads, rows as they are written, and the weights as they are.
+    """What is left out is, if neither layer nor head is named, as the model's alignment head has it, or the best guess
+    at one; else the last layer, the mean of its heads, rows as they are written, and the weights as they are.
     """
     if layer is not None or head is not None:
         last = -1 if layer is None else layer
         return Choice(kind, last, "mean" if head is None else head, rows or "written", measure or "attention")
     if kind == "cross" and trace.alignment_heads:
         return _aligning(trace, rows, measure)
-    several = sum(len(trace.attention[name]) for name in trace.names("cross")) > 1
-    unknown = "no alignment head is known for this model: this is the mean of the last layer"
-    reason = unknown if kind == "cross" and several else ""
-    return Choice(kind, -1, "mean", rows or "written", measure or "attention", reason=reason)
+    names = trace.names("cross")
+    layer = names.index(best_guess(names).layer) if kind == "cross" and names else -1
+    several = kind == "cross" and sum(len(trace.attention[name]) for name in names) > 1
+    unknown = f"no alignment head is known for this model: this is a guess, the mean of layer {layer}"
+    return Choice(kind, layer, "mean", rows or "written", measure or "attention", reason=unknown * several)
 
 
 def _aligning(trace: Trace, rows: Rows | None, measure: Measure | None) -> Choice:

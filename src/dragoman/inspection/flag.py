@@ -1,5 +1,6 @@
 """What a flag is, and the rules that decide when one is raised. No torch here."""
 
+import re
 from typing import Final, Literal
 
 from pydantic import Field
@@ -37,7 +38,9 @@ class Flag(Config):
 class FlagRules(Config):
     """When a flag is raised. What is expected depends on the languages and on the model: a test set tells it."""
 
-    expected_ratio: float = Field(1.0, gt=0.0, description="characters of the target for each one of the source")
+    expected_ratio: float | None = Field(
+        1.0, gt=0.0, description="characters of the target for each one of the source; null: no length is odd"
+    )
     expected_tokens: float | None = Field(
         None, gt=0.0, description="tokens of the target for each one of the source; null: as many as there are"
     )
@@ -53,9 +56,12 @@ class FlagRules(Config):
 
 
 def quoted(text: str, limit: int = 60) -> str:
-    """A text as evidence quotes it: in quotation marks, the middle of a long one left out."""
+    """A text as evidence quotes it: in quotation marks, the middle of a long one left out, between words if it can."""
     if len(text) > limit:
-        text = f"{text[: limit // 2]} … {text[-limit // 2 :]}"
+        half = limit // 2
+        front = re.sub(r"\s\S*$", "", text[: half + 1])[:half].rstrip()
+        back = re.sub(r"^\S*\s", "", text[-half - 1 :])[-half:].lstrip()
+        text = f"{front} … {back}"
     return f'"{text}"'
 
 

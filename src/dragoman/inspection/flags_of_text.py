@@ -49,6 +49,8 @@ def length(source: str, target: str, rules: FlagRules) -> Iterator[Flag]:
             said = f"{several(num_source or num_target, 'character')} on one side, and nothing on the other"
             yield Flag(name="length", severity=1.0, evidence=said)
         return
+    if rules.expected_ratio is None:
+        return
     expected = num_source * rules.expected_ratio
     off = abs(math.log((num_target + _SLACK) / (expected + _SLACK)))
     if off > math.log(rules.length_limit):

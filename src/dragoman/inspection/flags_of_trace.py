@@ -19,7 +19,7 @@ _CONTENT: Final = re.compile(r"\d|[^\W\d_]{4}|[\u3040-\u30ff\u3400-\u9fff\uac00-
 def dropped(trace: Trace, rules: FlagRules, head: AlignmentHead | None = None) -> Iterator[Flag]:
     """Content words in a row that got too little from all target tokens together.
 
-    By the alignment head, if one is known; else by the mean over all heads of all layers. A word's coverage is what
+    By the head given; else, and better, by the mean over all heads of all layers. A word's coverage is what
     each of its tokens got, in target tokens, as in GNMT's coverage penalty (Wu et al., 2016, section 7), over what a
     source token usually gets. What several words in a row lack adds up, whatever short words stand between them.
     """

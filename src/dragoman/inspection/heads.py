@@ -8,7 +8,7 @@ A label is a summary and never more than its evidence. A head is called *diffuse
 of what is possible. Else shares are seen against what uniform attention has in the same sentences, for in a target of
 one word all is the same word: (share - uniform) / (1 - uniform), 0 for chance and 1 for all weight. It has the name of
 the largest among previous token, next token, same word, alignment and sink, if that is at least `HABIT`, halfway from
-chance to all; else it is *mixed*.
+chance to all; else it is *mixed*. One that was switched off on purpose is *off*, and has no numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,15 @@ from pydantic import Field
 from dragoman.config import Config
 from dragoman.data.alignment import Links, Rows, word_map
 from dragoman.inspection.trace import Kind, Trace, kind_of
-from dragoman.inspection.view import labels
+from dragoman.inspection.view import heads_off, labels
 
-Label = Literal["previous token", "next token", "same word", "alignment", "sink", "diffuse", "mixed"]
+Label = Literal["previous token", "next token", "same word", "alignment", "sink", "diffuse", "mixed", "off"]
 Sums = dict[str, tuple[np.ndarray, int]]
 """By the name of a number: its sum over rows, for each head, and how many rows those were."""
 
 DIFFUSE: Final = 0.9
 HABIT: Final = 0.5
+_OFF: Final[tuple[Label, str]] = ("off", "it was switched off, and looks nowhere")
 REACH: Final = 5
 """The largest offset that a distance profile tells apart."""
 
@@ -80,9 +81,10 @@ def _habits(name: str, traces: Sequence[Trace], links: Sequence[Links] | None) -
     single = {key: mean.tolist() for key, mean in means.items() if mean.ndim == 1}
     uniform = _shares({key: mean[-1] for key, mean in single.items()})
     for head in range(len(total["sink_share"][0]) - 1):
-        numbers = {key: mean[head] for key, mean in single.items()}
+        is_off = all(head in heads_off(trace, name) for trace in traces)
+        numbers = {} if is_off else {key: mean[head] for key, mean in single.items()}
         profile = means["profile"][head] if "profile" in means else np.zeros(2 * REACH + 1)
-        label, evidence = _label(numbers, uniform, links is not None)
+        label, evidence = _OFF if is_off else _label(numbers, uniform, links is not None)
         yield HeadHabit(
             name=name,
             head=head,
@@ -139,7 +141,8 @@ def _measured(trace: Trace, name: str, links: Links | None) -> Sums:
     weights = np.concatenate([maps, np.tril(uniform) if kind == "decoder" else uniform])
     total = weights.sum(-1, keepdims=True)
     # Re-weighted rows (Luong's local attention) need not sum to 1, and a row that saw nothing has no habit to show.
-    full = (total > 0).all(axis=(0, 2))
+    on = [i for i in range(len(weights)) if i not in heads_off(trace, name)]
+    full = (total[on] > 0).all(axis=(0, 2))
     shares = weights / np.where(total > 0, total, 1.0)
     weights = shares[:, full]
     asking, keys = np.flatnonzero(full), np.arange(weights.shape[-1])

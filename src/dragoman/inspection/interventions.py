@@ -180,6 +180,7 @@ class Badge(Config):
     prefix, with all of cross-attention permuted or uniform. EOS counts as a token.
     """
 
+    num_written: int = Field(ge=1, description="target tokens, whether they were the most probable ones or not")
     num_tokens: int = Field(ge=0, description="target tokens that were the most probable ones")
     kept_permuted: int = Field(ge=0)
     kept_uniform: int = Field(ge=0)
@@ -189,9 +190,12 @@ class Badge(Config):
     @property
     def text(self) -> str:
         """To stand beside a map."""
+        if not self.num_tokens:
+            return f"none of the {self.num_written} tokens is the model's first choice: there is nothing to count"
+        tokens, be = ("token", "is") if self.num_tokens == 1 else ("tokens", "are")
         return (
-            f"{self.kept_permuted} of {self.num_tokens} tokens survive permuted cross-attention, "
-            f"{self.kept_uniform} uniform"
+            f"of the {self.num_tokens} {tokens} (of {self.num_written}) that {be} the model's first choice, "
+            f"{self.kept_permuted} still {be} when cross-attention is permuted, {self.kept_uniform} when it is uniform"
         )
 
 
@@ -207,7 +211,12 @@ def badge(inspector: Inspector, traces: Sequence[Trace], seed: int = 0) -> Badge
         numbers += [first.sum(), (first & permuted).sum(), (first & uniform).sum()]
     tokens, kept_permuted, kept_uniform = numbers.tolist()
     return Badge(
-        num_tokens=tokens, kept_permuted=kept_permuted, kept_uniform=kept_uniform, num_sentences=len(traces), seed=seed
+        num_written=sum(len(trace.target) for trace in traces),
+        num_tokens=tokens,
+        kept_permuted=kept_permuted,
+        kept_uniform=kept_uniform,
+        num_sentences=len(traces),
+        seed=seed,
     )
 
 

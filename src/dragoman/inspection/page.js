@@ -16,7 +16,8 @@ function chosen() {
   const kind = choice.kind.value, measure = choice.measure.value, rows = choice.rows.value;
   const map = data.maps.filter((one) => one.kind === kind)[Number(choice.layer.value)];
   const value = values(map, measure);
-  const heads = choice.head.value === "mean" ? [...Array(map.heads).keys()] : [Number(choice.head.value)];
+  const on = [...Array(map.heads).keys()].filter((head) => !map.off.includes(head));
+  const heads = choice.head.value !== "mean" ? [Number(choice.head.value)] : on.length ? on : map.off;
   const matrix = Array.from({ length: map.rows }, (_, row) => Array.from({ length: map.columns }, (_, column) =>
     heads.reduce((sum, head) => sum + value(head, row, column), 0) / heads.length));
   return { map, kind, measure, rows, heads, matrix, labels: data.labels[kind] };
@@ -28,12 +29,15 @@ function look() {
   const resting = sum(view.matrix.map((row) => sum(row.filter((_, i) => view.labels.sinks[i]))));
   view.share = total ? resting / total : 0;
   view.shown = view.labels.columns.map((_, i) => i).filter((i) => !choice.hide.checked || !view.labels.sinks[i]);
-  view.drawn = view.matrix.map((row) => {
-    const kept = view.shown.map((i) => row[i]), left = choice.hide.checked ? sum(kept) : 1;
-    return kept.map((one) => left > 0 ? one / left : 0);
+  const rows = view.matrix.map((_, i) => i).filter((i) => !choice.hide.checked || !view.labels.marks[view.rows][i]);
+  view.emptied = [];
+  view.drawn = rows.map((at, i) => {
+    const row = view.matrix[at], kept = view.shown.map((j) => row[j]), left = choice.hide.checked ? sum(kept) : 1;
+    if (choice.hide.checked && !(left > 0 && left >= data.left * sum(row))) view.emptied.push(i);
+    return kept.map((one) => view.emptied.includes(i) ? 0 : one / left);
   });
   view.columnLabels = view.shown.map((i) => view.labels.columns[i]);
-  view.rowLabels = view.labels.rows[view.rows];
+  view.rowLabels = rows.map((i) => view.labels.rows[view.rows][i]);
   return view;
 }
 
@@ -42,17 +46,30 @@ function draw() {
   cursor = { row: clamp(cursor.row, seen.drawn.length), column: clamp(cursor.column, seen.shown.length) };
   byId("caption").textContent = caption();
   byId("sinks").textContent = `${Math.round(100 * seen.share)}% of it rests on sinks (marks and punctuation)`
-    + (choice.hide.checked ? "; they are hidden, and the rows renormalised." : ".");
+    + (choice.hide.checked ? `; they are hidden, as rows too, and the rows renormalised.${emptied()}` : ".");
   drawMap();
   drawWords();
   drawTable();
 }
 
+function emptied() {
+  const percent = `${Math.round(100 * data.left)}%`, rows = seen.emptied.map((i) => apart(seen.rowLabels[i]));
+  return rows.length ? ` Grey, as less than ${percent} of them is left: ${rows.join(", ")}.` : "";
+}
+
+function whichHeads() {
+  const { heads: count, off } = seen.map, mean = choice.head.value === "mean";
+  if (count === 1 || (mean && off.length === count))
+    return (count === 1 ? "its only head" : `all ${count} heads`) + (off.length ? ", off" : "");
+  if (!mean) return `head ${seen.heads[0]} of ${count}${off.includes(seen.heads[0]) ? ", off" : ""}`;
+  if (!off.length) return `mean of ${count} heads`;
+  return `mean of ${count - off.length} of ${count} heads, head${off.length > 1 ? "s" : ""} ${off.join(" and ")} off`;
+}
+
 function caption() {
-  const which = seen.map.heads === 1 ? "its only head"
-    : seen.heads.length > 1 ? `mean of ${seen.heads.length} heads` : `head ${seen.heads[0]} of ${seen.map.heads}`;
-  const convention = seen.kind === "encoder" ? "" : `${data.says.rows[seen.rows]}; `;
-  return `${seen.map.name}, ${which}: ${data.says.measures[seen.measure]}; ${convention}${data.provenance}. ${data.says.caveat}`;
+  const encoder = seen.kind === "encoder", row = encoder ? data.looking : data.says.rows[seen.rows];
+  const by = encoder ? data.encoder : data.provenance;
+  return `${seen.map.name}, ${whichHeads()}: ${data.says.measures[seen.measure]}; ${row}; ${by}. ${data.says.caveat}`;
 }
 
 function drawMap() {
@@ -63,6 +80,8 @@ function drawMap() {
   svg.replaceChildren();
   const largest = Math.max(...seen.drawn.map((row) => Math.max(0, ...row))) || 1;
   svg.append(node("rect", { x: margin.left, y: margin.top, width: columns * cell, height: rows * cell, fill: colour(0), stroke: "#bbb" }));
+  for (const i of seen.emptied)
+    svg.append(node("rect", { x: margin.left, y: margin.top + i * cell, width: columns * cell, height: cell, fill: "#c8c8c8" }));
   seen.drawn.forEach((row, i) => row.forEach((value, j) => {
     if (value > largest / 512) svg.append(node("rect", { ...place(i, j), fill: colour(value / largest) }));
   }));
@@ -77,7 +96,7 @@ function drawMap() {
 
 function point(aloud) {
   const { row, column } = cursor;
-  if (!seen.shown.length) return;
+  if (!seen.shown.length || !seen.drawn.length) return;
   for (const one of byId("map").querySelectorAll(".halo, .cursor"))
     for (const [name, value] of Object.entries(place(row, column))) one.setAttribute(name, value);
   const sentence = `${apart(seen.rowLabels[row])} (${verb()}) looked at ${apart(seen.columnLabels[column])}: ${seen.drawn[row][column].toFixed(3)}`;

@@ -12,17 +12,32 @@ from dragoman.data.alignment import Measure
 from dragoman.inspection.html_file import allowed, embedded, part, save_text
 from dragoman.inspection.labels import clean
 from dragoman.inspection.trace import Kind, Tokens, Trace, kind_of
-from dragoman.inspection.view import CAVEAT, KINDS, MEASURES, ROWS, View, labels, provenance, view, words
+from dragoman.inspection.view import (
+    ANECDOTE,
+    CAVEAT,
+    KINDS,
+    LEFT,
+    LOOKING,
+    MEASURES,
+    ROWS,
+    View,
+    heads_off,
+    labels,
+    marks,
+    provenance,
+    view,
+    words,
+)
 
 CAVEATS: Final = (
     f"{CAVEAT} Attention says where a model looked: not what it took from there (norms are nearer to that), nor what "
     "would have happened otherwise. What is not needed rests on marks and punctuation. In higher layers a position "
-    "holds more than its own token. One sentence is an anecdote."
+    f"holds more than its own token. {ANECDOTE}"
 )
 
 
-def page(trace: Trace) -> str:
-    """The whole file. What may run is fixed by the hash of our own script: no token can become one."""
+def page(trace: Trace, note: str = "") -> str:
+    """The whole file. What may run is fixed by the hash of our own script: no token can become one. A note is HTML."""
     style, script = part("page.css"), part("drawing.js", "page.js")
     shown = _first(trace)
     return Template(part("page.html")).substitute(
@@ -34,6 +49,7 @@ def page(trace: Trace) -> str:
         source=escape(clean(trace.source.text)),
         target=escape(clean(trace.target.text)),
         provenance=escape(provenance(trace)),
+        note=note,
         caveats=escape(CAVEATS),
         caption=escape(shown.caption),
         sinks=f"{shown.sink_share:.0%} of it rests on sinks (marks and punctuation).",
@@ -42,9 +58,9 @@ def page(trace: Trace) -> str:
     )
 
 
-def save_page(trace: Trace, path: Path) -> None:
+def save_page(trace: Trace, path: Path, note: str = "") -> None:
     """Write it, all at once."""
-    save_text(page(trace), path)
+    save_text(page(trace, note), path)
 
 
 def table(shown: View) -> str:
@@ -68,8 +84,11 @@ def _first(trace: Trace) -> View:
 def _data(trace: Trace) -> dict[str, Any]:
     present: list[Kind] = [kind for kind in KINDS if trace.names(kind)]
     return {
-        "says": {"kinds": KINDS, "measures": MEASURES, "rows": ROWS, "caveat": CAVEAT},
+        "says": {"kinds": KINDS, "measures": MEASURES, "rows": ROWS, "caveat": f"{CAVEAT} {ANECDOTE}"},
+        "looking": LOOKING,
         "provenance": provenance(trace),
+        "encoder": provenance(trace, "encoder"),
+        "left": LEFT,
         "source": _words(trace.source),
         "target": _words(trace.target),
         "labels": {kind: _labels(trace, kind) for kind in present},
@@ -85,7 +104,8 @@ def _labels(trace: Trace, kind: Kind) -> dict[str, Any]:
     written, columns, sinks = labels(trace, kind, "written")
     read, _, _ = labels(trace, kind, "read")
     rows = {"written": [clean(label) for label in written], "read": [clean(label) for label in read]}
-    return {"rows": rows, "columns": [clean(label) for label in columns], "sinks": sinks}
+    marked = {"written": marks(trace, kind, "written"), "read": marks(trace, kind, "read")}
+    return {"rows": rows, "marks": marked, "columns": [clean(label) for label in columns], "sinks": sinks}
 
 
 def _map(trace: Trace, name: str) -> dict[str, Any]:
@@ -94,7 +114,8 @@ def _map(trace: Trace, name: str) -> dict[str, Any]:
     if name in trace.norms:
         measures["norm"] = trace.norms[name]
     packed: dict[str, Any] = {measure: _packed(values) for measure, values in measures.items()}
-    return {"name": name, "kind": kind_of(name), "heads": heads, "rows": rows, "columns": columns, **packed}
+    shape: dict[str, Any] = {"heads": heads, "off": heads_off(trace, name), "rows": rows, "columns": columns}
+    return {"name": name, "kind": kind_of(name), **shape, **packed}
 
 
 def _packed(values: np.ndarray) -> dict[str, Any]:

@@ -84,6 +84,8 @@ class _Ink:
 
     def legend(self) -> str:
         """Which mark means how much."""
+        if not self.largest:
+            return "nothing to see: it is 0 everywhere"
         if self.colour:
             return f"dark = 0, bright = {self.largest:.2f}"
         if self.ascii_only:

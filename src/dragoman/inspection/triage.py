@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,13 @@ ENOUGH: Final = 20
 """So many pairs tell what is usual."""
 
 CAVEAT: Final = "A flag is a reason to look, not a verdict. What has no flag may be wrong too."
+SEVERITY: Final = (
+    "Severity: from 0 to 1, how bad a flag would be if it is what it looks like; that of a line is of all its flags "
+    "together, as if each were a chance of its own."
+)
+
+_DENSE: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Of scripts in which a character says as much as several letters do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +67,22 @@ class Account:
     has_share: bool = False
     untraced: Mapping[int, str] = field(default_factory=dict)
     """By its number, why a line was judged by its text alone."""
+    num_lines: int = 0
+    """Whose lengths were compared; from `ENOUGH` on they tell what is usual."""
+    num_tokens: int = 0
+    """Target tokens that told the usual source share; 0 if the lines were too few."""
 
     def sentences(self) -> list[str]:
         """For people."""
-        length = f"Length: {self.rules.expected_ratio:.2f} characters are expected for each of the source."
         if not self.model:
-            return [CAVEAT, length, "Only texts were looked at: dropped words and the source share need a model."]
-        said = [CAVEAT, f"Model: {self.model}.", length, f"Dropped: by {_named(self.head)}. Where it looked, not why."]
+            only = "Only texts were looked at: dropped words and the source share need a model."
+            return [CAVEAT, SEVERITY, self._length(), only]
+        said = [CAVEAT, SEVERITY, f"Model: {self.model}.", self._length()]
+        said.append(f"Dropped: by {_named(self.head)}. Where it looked, not why.")
         if self.has_share:
-            usual = f"{self.rules.expected_share:.2f} is usual"
+            share = f"{self.rules.expected_share:.2f}"
+            guess = f"{share} is taken for usual, as {self._few()}"
+            usual = f"{share} is the median of these {self.num_tokens:,} tokens" if self.num_tokens else guess
             said.append(f"Source share: in the manner of ALTI+ (Ferrando et al., 2022); {usual}.")
         else:
             said.append("Source share: not known for this family of models.")
@@ -76,6 +91,18 @@ class Account:
             said.append(f"Judged by the text alone: {several(len(self.untraced), 'line')}; line {number}: {why}.")
         return said
 
+    def _length(self) -> str:
+        if self.rules.expected_ratio is None:
+            return f"Length: not judged, for the two scripts differ and {self._few()}."
+        expected = f"Length: {self.rules.expected_ratio:.2f} characters are expected for each of the source"
+        if self.num_lines < ENOUGH:
+            return f"{expected}, a guess, as {self._few()}."
+        return f"{expected}, the median of these {self.num_lines:,} lines."
+
+    def _few(self) -> str:
+        be = "is" if self.num_lines == 1 else "are"
+        return f"{several(self.num_lines, 'line')} {be} too few to tell ({ENOUGH} are enough)"
+
 
 def triage(pairs: Iterable[Pair], rules: FlagRules = LEFT_ALONE, head: AlignmentHead | None = None) -> list[Triaged]:
     """All of them, the worst first, equals in the order in which they were given. No two traces are held at a time."""
@@ -83,13 +110,16 @@ def triage(pairs: Iterable[Pair], rules: FlagRules = LEFT_ALONE, head: Alignment
     return sorted(found, key=lambda one: (-one.severity, one.number))
 
 
-def usual_ratio(pairs: Iterable[Pair]) -> float:
-    """Characters of a target for each of its source: the median, or 1 if there are too few pairs to tell.
+def usual_ratio(pairs: Iterable[Pair]) -> float | None:
+    """Characters of a target for each of its source: the median. If there are too few pairs to tell, 1; or None where
+    one side has a script whose characters say more.
 
     `rules.model_copy(update={"expected_ratio": usual_ratio(pairs)})` measures lengths by it.
     """
-    ratios = [len(pair.target) / len(pair.source) for pair in pairs if pair.source and pair.target]
-    return statistics.median(ratios) if len(ratios) >= ENOUGH else 1.0
+    whole = [pair for pair in pairs if pair.source and pair.target]
+    if len(whole) >= ENOUGH:
+        return statistics.median(len(pair.target) / len(pair.source) for pair in whole)
+    return None if any(_is_dense(pair.source) != _is_dense(pair.target) for pair in whole) else 1.0
 
 
 def together(flags: Iterable[Flag]) -> float:
@@ -124,6 +154,10 @@ def summary(ranked: Sequence[Triaged]) -> str:
         f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     )
     return f"{flagged:,} of {len(ranked):,} have flags" + (f": {by_name}" if by_name else "")
+
+
+def _is_dense(text: str) -> bool:
+    return 2 * len(_DENSE.findall(text)) > sum(map(str.isalpha, text))
 
 
 def _named(head: AlignmentHead | None) -> str:

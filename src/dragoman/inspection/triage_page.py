@@ -63,6 +63,21 @@ def save_report(
     save_text(report(ranked, account, pages), path)
 
 
+def traces_folder(report: Path) -> Path:
+    """Where the pages of a report's traces are."""
+    return report.with_name(f"{report.stem}_traces")
+
+
+def note(one: Triaged, report: str) -> str:
+    """What the page of a trace says of its flags, and the way back to a report at this place."""
+    source = marked(one.source, [span for flag in one.flags for span in flag.source])
+    target = marked(one.target, [span for flag in one.flags for span in flag.target])
+    back = f'<p><a href="{escape(quote(report))}#line-{one.number}">Back to line {one.number} of the report</a></p>'
+    texts = "".join(f'<p dir="auto">{text}</p>' for text in (source, target) if "<mark>" in text)
+    by = "Dropped words are those of the mean of all heads of all layers, which no single map below shows."
+    return f"{back}<ul>{_seen(one)}</ul>{texts}" + f"<p>{by}</p>" * ("dropped" in _names(one.flags))
+
+
 def marked(text: str, spans: Sequence[Span]) -> str:
     """The text as HTML, the spans marked; where they overlap or touch, they are one."""
     result, reached = "", 0
@@ -100,16 +115,19 @@ def _names(flags: Sequence[Flag]) -> set[Name]:
 def _article(one: Triaged, page: str | None) -> str:
     source = marked(one.source, [span for flag in one.flags for span in flag.source])
     target = marked(one.target, [span for flag in one.flags for span in flag.target])
-    seen = "".join(
-        f'<li dir="auto"><strong>{escape(flag.name)}</strong> {flag.severity:.2f}: {escape(clean(flag.evidence))}</li>'
-        for flag in one.flags
-    )
     link = f'<p><a href="{escape(quote(page))}">Open the trace of line {one.number}</a></p>' if page else ""
     heading = f"Line {one.number}: severity {one.severity:.2f}"
     return (
         f'<article id="line-{one.number}" aria-labelledby="heading-{one.number}">'
         f'<h2 id="heading-{one.number}">{heading}</h2><dl><dt>Source</dt><dd dir="auto">{source or NOTHING}</dd>'
-        f'<dt>Target</dt><dd dir="auto">{target or NOTHING}</dd></dl><ul>{seen}</ul>{link}</article>'
+        f'<dt>Target</dt><dd dir="auto">{target or NOTHING}</dd></dl><ul>{_seen(one)}</ul>{link}</article>'
+    )
+
+
+def _seen(one: Triaged) -> str:
+    return "".join(
+        f'<li dir="auto"><strong>{escape(flag.name)}</strong> {flag.severity:.2f}: {escape(clean(flag.evidence))}</li>'
+        for flag in one.flags
     )
 
 

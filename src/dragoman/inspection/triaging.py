@@ -22,6 +22,7 @@ from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.page import save_page
 from dragoman.inspection.trace import Tokens, Trace
 from dragoman.inspection.triage import ENOUGH, Account, Pair, Triaged, triage, usual_ratio
+from dragoman.inspection.triage_page import note, traces_folder
 from dragoman.inspection.view import provenance
 from dragoman.models.transformer import Transformer
 
@@ -66,15 +67,19 @@ def ranked(inspector: Inspector, lines: Sequence[Line], progress: Progress) -> t
     """The lines, those that need a look first, and how that was found out. What is usual is what the lines show."""
     shares = _shares(inspector, lines, progress)
     tokens = [line.tokens for line in lines if line.tokens is not None]
+    of_lines = [share[:-1].tolist() for share in shares if share is not None]
+    of_tokens = [one for line in of_lines for one in line] if len(of_lines) >= ENOUGH else []
     rules = FlagRules(
         expected_ratio=usual_ratio(Pair(line.source, line.target) for line in lines),
         expected_tokens=_usual([len(target) / len(source) for source, target in tokens], None),
-        expected_share=_usual([one for share in shares if share is not None for one in share[:-1].tolist()], 0.5),
+        expected_share=_usual(of_tokens, 0.5),
     )
-    head = next(iter(inspector.alignment_heads), None)
-    found = triage(pairs(inspector, lines, shares, progress), rules, head)
+    # By all heads, also where one is known to align: what that one passes over, another may have looked at.
+    found = triage(pairs(inspector, lines, shares, progress), rules)
     untraced = {number: line.untraced for number, line in enumerate(lines, 1) if line.untraced}
-    return found, Account(rules, _model(inspector, lines), head, knows_source_share(inspector), untraced)
+    compared = sum(bool(line.source and line.target) for line in lines)
+    shared = knows_source_share(inspector)
+    return found, Account(rules, _model(inspector, lines), None, shared, untraced, compared, len(of_tokens))
 
 
 def pairs(
@@ -97,17 +102,20 @@ def knows_source_share(inspector: Inspector) -> bool:
 
 
 def save_traces(
-    inspector: Inspector, lines: Sequence[Line], found: Sequence[Triaged], folder: Path, limit: int, progress: Progress
+    inspector: Inspector, lines: Sequence[Line], found: Sequence[Triaged], report: Path, limit: int, progress: Progress
 ) -> dict[int, str]:
-    """A page for each of the worst that have flags: by the number of its line, its file's name in the folder."""
-    worst = [one.number for one in found if one.flags and lines[one.number - 1].tokens][:limit]
-    pages = {}
-    for done, number in enumerate(worst, 1):
-        seen = trace(inspector, lines[number - 1])
+    """A page for each of the worst that have flags: by the number of its line, its file's name, seen from the report.
+    Each says what was flagged, and leads back to the report.
+    """
+    worst = [one for one in found if one.flags and lines[one.number - 1].tokens][:limit]
+    folder, pages = traces_folder(report), {}
+    for done, one in enumerate(worst, 1):
+        seen = trace(inspector, lines[one.number - 1])
         if seen is not None and seen.attention:
             folder.mkdir(exist_ok=True)
-            pages[number] = f"line-{number}.html"
-            save_page(seen, folder / pages[number])
+            name = f"line-{one.number}.html"
+            save_page(seen, folder / name, note(one, f"../{report.name}"))
+            pages[one.number] = f"{folder.name}/{name}"
         progress("draw", done, len(worst))
     return pages
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.bundle import Bundle, demo_folder, open_bundle
+from dragoman.data.alignment import AlignmentHead
 from dragoman.decoding.translator import Translator
 
 LARGEST = 20_000_000
@@ -30,6 +31,11 @@ def test_its_card_says_where_it_is_from_and_what_it_is_worth(demo: Bundle) -> No
     assert all(score.signature and score.low is not None for score in demo.card.scores)
     assert demo.card.command
     assert "tatoeba.org" in (Path(demo.folder) / "README.md").read_text(encoding="utf-8")
+
+
+def test_it_knows_the_head_it_aligns_by_which_the_search_found_to_be_best(demo: Bundle) -> None:
+    found = AlignmentHead(layer="decoder.layers.0.cross_attention", head=2, rows="read", measure="norm")
+    assert demo.info.alignment_heads == (found,)  # docs/results.md has what it is worth
 
 
 def test_it_translates(demo: Bundle) -> None:

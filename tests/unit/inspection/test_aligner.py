@@ -17,8 +17,8 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.translator import Part, Translator
 from dragoman.inspection import aligner as aligner_file
 from dragoman.inspection import segmentation
-from dragoman.inspection.aligner import Aligner, attentions, best_guess
-from dragoman.inspection.alignment_heads import all_links, head_links
+from dragoman.inspection.aligner import Aligner, attentions
+from dragoman.inspection.alignment_heads import all_links, best_guess, head_links
 from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.words import Sides, sides_of
 from dragoman.models.build import build
@@ -205,10 +205,10 @@ def test_a_text_that_was_cut_is_counted_through() -> None:
 
 
 def test_the_guess_is_the_second_last_layer_or_the_only_one() -> None:
-    assert best_guess(larger()) == cross(1, None)
+    assert best_guess(attentions(larger())) == cross(1, None)
     assert Aligner(larger(), vocab()).guessed
     assert not Aligner(larger(), vocab(), (cross(1, None),)).guessed
-    assert best_guess(inspector("v1").model) == cross(0, None)
+    assert best_guess(attentions(inspector("v1").model)) == cross(0, None)
     assert attentions(inspector("v1-recurrent").model) == ["decoder.attention"]
 
 

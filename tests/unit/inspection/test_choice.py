@@ -1,4 +1,4 @@
-"""Which map is shown: the one asked for, else the head that the model aligns by, else the mean of the last layer."""
+"""Which map is shown: the one asked for, else the head that the model aligns by, else the best guess at one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dragoman.data.alignment import AlignmentHead
+from dragoman.inspection.alignment_heads import best_guess
 from dragoman.inspection.choice import Choice, choose
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.view import view, word_view
@@ -45,11 +46,17 @@ def test_whoever_names_a_layer_or_a_head_has_the_plain_defaults_for_the_rest(ali
     assert choose(aligning, head=1) == Choice("cross", -1, 1, "written", "attention")
 
 
-def test_without_an_alignment_head_it_is_the_mean_of_the_last_layer_and_says_so(traced: Traced) -> None:
-    chosen = choose(traced())
-    assert (chosen.layer, chosen.head, chosen.rows, chosen.measure) == (-1, "mean", "written", "attention")
-    assert chosen.reason == "no alignment head is known for this model: this is the mean of the last layer"
-    assert chosen.name(traced()) == CROSS.format(1)
+def test_without_an_alignment_head_it_is_the_guess_that_links_are_made_by_and_says_so(traced: Traced) -> None:
+    trace = traced(num_layers=4)
+    chosen = choose(trace)
+    assert (chosen.layer, chosen.head, chosen.rows, chosen.measure) == (2, "mean", "written", "attention")
+    assert chosen.reason == "no alignment head is known for this model: this is a guess, the mean of layer 2"
+    assert (
+        chosen.alignment_head(trace)
+        == best_guess(trace.names("cross"))
+        == AlignmentHead(layer=CROSS.format(2), head=None)
+    )
+    assert choose(traced(num_layers=1)).layer == 0
     assert choose(traced(num_layers=1, num_heads=1)).reason == ""  # there was nothing to choose
     assert choose(traced(num_layers=2, num_heads=1)).reason
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dragoman.inspection.heads import REACH, HeadHabit, head_habits
+from dragoman.inspection.intervention import Off
 from dragoman.inspection.trace import Trace
 
 Traced = Callable[..., Trace]
@@ -117,6 +118,20 @@ def test_rows_of_all_sentences_count_alike_and_rows_that_saw_nothing_not_at_all(
     (habit,) = (habit for habit in head_habits(traces) if habit.name == CROSS)
     assert habit.sink_share == pytest.approx((2 * 1.0 + 4 * 0.5) / 6)
     assert habit.num_sentences == 2
+
+
+def test_a_head_that_was_switched_off_is_off_and_the_others_keep_their_habits(traced: Traced) -> None:
+    previous, nothing = on([0, 0, 1, 2, 3, 4], 6), np.zeros((6, 6), np.float32)
+    trace = traced(SOURCE, TARGET, num_layers=1, num_heads=2)
+    maps = {**trace.attention, ENCODER: np.stack([nothing, previous]), CROSS: np.zeros((2, 4, 6), np.float32)}
+    changed = replace(trace, attention=maps, interventions=(Off(where=ENCODER, heads=(0,)), Off(where="cross")))
+    found = [habit for habit in head_habits([changed]) if habit.name in (ENCODER, CROSS)]
+    assert [habit.label for habit in found] == ["off", "previous token", "off", "off"]
+    off, still = found[:2]
+    assert off.evidence == "it was switched off, and looks nowhere; over 1 sentence"
+    assert (off.entropy, off.sink_share, off.previous_token, found[2].alignment) == (None, 0.0, None, None)
+    (alone,) = habits(traced, ENCODER, previous)
+    assert (still.evidence, still.profile, still.entropy) == (alone.evidence, alone.profile, alone.entropy)
 
 
 def test_habits_are_kept_as_json(traced: Traced) -> None:

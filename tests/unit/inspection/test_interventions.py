@@ -192,7 +192,26 @@ def test_the_badge_counts_tokens_that_stay_on_top_after_the_same_prefix() -> Non
     assert found.kept_uniform < num_tokens
     assert found.kept_permuted < num_tokens
     assert Badge.model_validate_json(found.model_dump_json()) == found
-    assert found.text.startswith(f"{found.kept_permuted} of {num_tokens} tokens survive permuted")
+    assert found.text.startswith(
+        f"of the {num_tokens} tokens (of {num_tokens}) that are the model's first choice, {found.kept_permuted} still "
+    )
+
+
+def test_the_badge_of_a_given_target_counts_first_choices_alone_and_says_of_how_many() -> None:
+    inspector = golden("v1")
+    trace = inspector.trace("two red dogs.", "zwei Frauen Hunde.")  # which no model of dogs would write
+    found = badge(inspector, [trace])
+    assert 0 < found.num_tokens < found.num_written == len(trace.target)
+    assert f"of the {found.num_tokens} tokens (of {found.num_written}) that are the model's first choice" in found.text
+    one = found.model_copy(update={"num_tokens": 1, "kept_permuted": 1, "kept_uniform": 0})
+    assert one.text == (
+        f"of the 1 token (of {found.num_written}) that is the model's first choice, 1 still is when cross-attention is "
+        "permuted, 0 when it is uniform"
+    )
+    none = found.model_copy(update={"num_tokens": 0, "kept_permuted": 0, "kept_uniform": 0})
+    assert none.text == (
+        f"none of the {found.num_written} tokens is the model's first choice: there is nothing to count"
+    )
 
 
 def test_what_cannot_be_done_is_refused_with_a_mend() -> None:

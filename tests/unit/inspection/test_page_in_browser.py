@@ -1,12 +1,14 @@
 """The page in a real browser: from a file, without network, by keyboard."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
 
+from dragoman.inspection.intervention import Off
 from dragoman.inspection.page import save_page
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.view import view, word_view
@@ -68,6 +70,32 @@ def test_every_choice_shows_what_the_library_shows(browser: Browser, traced: Tra
     hidden = expected.without_sinks()
     np.testing.assert_allclose(browser.numbers(), hidden.matrix, atol=6e-4)
     assert "renormalised" in browser.text("#sinks")
+
+
+def test_heads_that_are_off_and_rows_with_little_left_are_shown_as_the_library_shows_them(
+    browser: Browser, traced: Traced, tmp_path: Path
+) -> None:
+    trace = traced()
+    name = "decoder.layers.1.cross_attention"
+    weights = trace.attention[name].copy()
+    weights[1] = 0
+    weights[:, 2] *= np.array([0.02] * 5 + [9.0], np.float32)
+    changed = replace(
+        trace, attention={**trace.attention, name: weights}, interventions=(Off(where=name, heads=(1,)),), norms={}
+    )
+    shown(browser, changed, tmp_path)
+    expected = view(changed)
+    np.testing.assert_allclose(browser.numbers(), expected.matrix, atol=6e-4)
+    assert browser.text("#caption") == expected.caption
+    browser.run("document.getElementById('hide').click()")
+    hidden = expected.without_sinks()
+    np.testing.assert_allclose(browser.numbers(), hidden.matrix, atol=6e-4)
+    assert hidden.emptied == (2,)
+    assert browser.text("#sinks").endswith("Grey, as less than 20% of them is left: ▁you.")
+    browser.choose(head="1")
+    assert browser.text("#caption") == view(changed, head=1).caption
+    browser.choose(kind="encoder", head="mean")
+    assert browser.text("#caption") == view(changed, kind="encoder").caption
 
 
 @pytest.mark.parametrize("rows", ["written", "read"])

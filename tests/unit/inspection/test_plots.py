@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from PIL import Image
@@ -18,8 +19,9 @@ from dragoman.decoding.hypothesis import Candidate
 from dragoman.inspection import plots
 from dragoman.inspection.aer import AlignmentScore
 from dragoman.inspection.aer_grid import AlignmentGrid
-from dragoman.inspection.plots.canvas import COLOURS, lettering
-from dragoman.inspection.trace import Trace
+from dragoman.inspection.intervention import Off
+from dragoman.inspection.plots.canvas import COLOURS, FAINT, lettering
+from dragoman.inspection.trace import Kind, Trace
 
 Traced = Callable[..., Trace]
 
@@ -56,6 +58,46 @@ def test_hidden_sinks_are_not_drawn_and_the_caption_says_so(traced: Traced) -> N
     assert ticks(ax)[1] == ["▁Wie", "▁geht", "s", "▁dir"]
     np.testing.assert_allclose(mesh(ax).get_array().sum(axis=1), 1, rtol=1e-6)
     assert "renormalised" in caption(ax)
+
+
+def test_rows_that_are_emptied_are_grey(traced: Traced) -> None:
+    trace = traced()
+    name = "decoder.layers.1.cross_attention"
+    weights = trace.attention[name].copy()
+    weights[:, 1] = np.eye(6, dtype=np.float32)[5]
+    ax = plots.attention(replace(trace, attention={**trace.attention, name: weights}), hide_sinks=True)
+    (band,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert (band.get_y(), band.get_height(), band.get_facecolor()[:3]) == (0.5, 1.0, to_rgb(FAINT))
+    assert "less than 20% of them is left: ▁are." in caption(ax)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "down", "across"),
+    [
+        ("cross", "a row is the token being written", "tokens being written", "source tokens"),
+        ("encoder", "a row is the source token that looks", "source tokens", "source tokens"),
+        ("decoder", "a row is the token being written", "tokens being written", "tokens read"),
+    ],
+)
+def test_the_grid_of_heads_says_what_rows_columns_and_sinks_are(
+    traced: Traced, kind: Kind, row: str, down: str, across: str
+) -> None:
+    ax = plots.heads(traced(), kind)
+    for part in (row, "sinks are marks and punctuation", "One sentence is an anecdote."):
+        assert part in caption(ax)
+    assert ax.get_ylabel() == f"in each map, from the top: {down}"
+    assert ax.get_xlabel() == f"in each map, from the left: {across}"
+
+
+def test_the_grid_of_heads_says_which_are_off(traced: Traced) -> None:
+    trace = traced()
+    name = "decoder.layers.1.cross_attention"
+    weights = trace.attention[name].copy()
+    weights[2] = 0
+    changed = replace(trace, attention={**trace.attention, name: weights}, interventions=(Off(where=name, heads=(2,)),))
+    below = [text.get_text() for text in plots.heads(changed).texts]
+    assert below[-1] == "off"
+    assert sum(text.endswith(" in sinks") for text in below) == 5
 
 
 def test_every_picture_is_drawn_on_the_axes_given(traced: Traced) -> None:

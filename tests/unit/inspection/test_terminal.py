@@ -107,7 +107,9 @@ def test_every_line_fits_the_terminal(rows: int, columns: int, width: int) -> No
 
 
 def test_a_map_of_nothing_but_zeros_is_dark() -> None:
-    assert printed(np.zeros((1, 2)), ["a"], ["x", "y"])[1] == "a     "
+    lines = printed(np.zeros((1, 2)), ["a"], ["x", "y"])
+    assert lines[1] == "a     "
+    assert "nothing to see: it is 0 everywhere" in lines
 
 
 def test_labels_must_fit_the_map() -> None:

@@ -10,10 +10,11 @@ import pytest
 from rich.console import Console
 
 from dragoman.data.alignment import AlignmentHead
-from dragoman.inspection.flag import Flag, FlagRules
+from dragoman.inspection.flag import Flag, FlagRules, quoted
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.triage import (
     CAVEAT,
+    SEVERITY,
     Account,
     Pair,
     Triaged,
@@ -24,14 +25,14 @@ from dragoman.inspection.triage import (
     triage,
     usual_ratio,
 )
-from dragoman.inspection.triage_page import marked, report, save_report
+from dragoman.inspection.triage_page import marked, note, report, save_report
 
 Traced = Callable[..., Trace]
 
 GOOD = Pair("The man sees the dog.", "Der Mann sieht den Hund.")
 NUMBER = Pair("He has 300 dogs.", "Er hat 500 Hunde.")
 BOTH = Pair("He has 300 dogs.", "Er hat Er hat 500 Hunde.")
-TEXTS = Account(FlagRules(expected_ratio=1.2))
+TEXTS = Account(FlagRules(expected_ratio=1.2), num_lines=34)
 HOSTILE = Pair('<img src=x onerror="a()"> 17 & more', "</article><script>alert(1)</script> 18 & mehr")
 
 
@@ -148,17 +149,19 @@ def test_the_account_names_every_measure_and_the_model() -> None:
     head = AlignmentHead(layer="decoder.layers.4.cross_attention", head=3, rows="read", measure="norm")
     assert TEXTS.sentences() == [
         CAVEAT,
-        "Length: 1.20 characters are expected for each of the source.",
+        SEVERITY,
+        "Length: 1.20 characters are expected for each of the source, the median of these 34 lines.",
         "Only texts were looked at: dropped words and the source share need a model.",
     ]
     rules = FlagRules(expected_share=0.6)
-    said = "\n".join(Account(rules, "forced; model 0123", head, True, {9: "it is long", 7: "it is empty"}).sentences())
+    untraced = {9: "it is long", 7: "it is empty"}
+    said = "\n".join(Account(rules, "forced; model 0123", head, True, untraced, 21, 1234).sentences())
     for part in (
         "Model: forced; model 0123.",
         "norms of the weighted, transformed values (Kobayashi et al., 2020) of decoder.layers.4.cross_attention",
         ", head 3; a row",
         "a row is the token just read. Where it looked, not why.",
-        "ALTI+ (Ferrando et al., 2022); 0.60 is usual.",
+        "ALTI+ (Ferrando et al., 2022); 0.60 is the median of these 1,234 tokens.",
         "2 lines; line 7: it is empty.",
     ):
         assert part in said
@@ -166,6 +169,62 @@ def test_the_account_names_every_measure_and_the_model() -> None:
     assert "the mean of all heads of all layers; a row is the token being written" in without
     assert "not known for this family" in without
     assert "Judged by the text alone" not in without
+
+
+def test_what_few_lines_cannot_tell_is_called_a_guess() -> None:
+    said = Account(FlagRules(), "free-running; model 4567", has_share=True, num_lines=1).sentences()
+    few = "1 line is too few to tell (20 are enough)."
+    assert f"Length: 1.00 characters are expected for each of the source, a guess, as {few}" in said
+    assert said[-1].endswith(f"2022); 0.50 is taken for usual, as {few}")
+    unlike = Account(FlagRules(expected_ratio=None), num_lines=3).sentences()
+    assert "Length: not judged, for the two scripts differ and 3 lines are too few to tell (20 are enough)." in unlike
+
+
+def test_few_lines_of_unlike_scripts_have_no_odd_length() -> None:
+    pair = Pair(
+        "一个女人在花园里看书她的狗在树下睡觉。",
+        "Eine Frau liest im Garten ein Buch, und ihr Hund schläft unter dem Baum.",
+    )
+    assert usual_ratio([pair]) is None
+    assert usual_ratio([Pair(pair.target, pair.source)]) is None
+    assert usual_ratio([Pair(pair.source, pair.source), GOOD]) == 1.0
+    assert usual_ratio([pair] * 20) == len(pair.target) / len(pair.source)
+    (one,) = triage([pair], FlagRules(expected_ratio=None))
+    assert one.flags == ()
+    assert [flag.name for flag in triage([pair])[0].flags] == ["length"]
+    assert [flag.name for flag in triage([Pair("一", "")], FlagRules(expected_ratio=None))[0].flags] == ["length"]
+
+
+def test_the_page_of_a_trace_says_what_was_flagged_marks_it_and_leads_back() -> None:
+    (one,) = triage([NUMBER])
+    text = note(one, "../my report.html")
+    assert '<a href="../my%20report.html#line-1">Back to line 1 of the report</a>' in text
+    assert "<strong>numbers</strong> 0.90: the target lacks &quot;300&quot;" in text
+    assert "He has <mark>300</mark> dogs." in text
+    assert "Er hat <mark>500</mark> Hunde." in text
+    assert "mean of all heads" not in text
+    dropped = one.model_copy(update={"flags": (Flag(name="dropped", severity=0.5, evidence="x", source=((0, 2),)),)})
+    assert "<mark>He</mark> has" in note(dropped, "r.html")
+    assert "the mean of all heads of all layers" in note(dropped, "r.html")
+    hostile = note(triage([HOSTILE])[0], "r.html")
+    assert "<script" not in hostile
+    assert "<img" not in hostile
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("short", '"short"'),
+        (
+            "front of an old yellow house while a small brown dog runs behind",
+            '"front of an old yellow house … a small brown dog runs behind"',
+        ),
+        ("a" * 61, f'"{"a" * 30} … {"a" * 30}"'),
+        (f"in the old house, {'x' * 40} and a brown dog", '"in the old house, … and a brown dog"'),
+    ],
+)  # fmt: skip
+def test_a_long_quotation_is_cut_between_words(text: str, quote: str) -> None:
+    assert quoted(text) == quote
 
 
 def test_the_report_runs_nothing_and_loads_nothing() -> None:

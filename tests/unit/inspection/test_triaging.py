@@ -78,14 +78,19 @@ def test_the_worst_come_first_and_the_account_says_how() -> None:
 
 def test_few_lines_do_not_tell_what_is_usual_and_many_do() -> None:
     few = triaging.ranked(inspector(), triaging.forced(inspector(), SOURCES[2:], TARGETS[2:]), quiet)[1].rules
-    assert (few.expected_ratio, few.expected_tokens) == (1.0, None)
+    assert (few.expected_ratio, few.expected_tokens, few.expected_share) == (1.0, None, 0.5)
+    several = triaging.forced(inspector(), SOURCES[2:3] * 19, TARGETS[2:3] * 19)  # many tokens, but of few lines
+    told = triaging.ranked(inspector(), several, quiet)[1]
+    assert (told.rules.expected_share, told.num_lines, told.num_tokens) == (0.5, 19, 0)
     lines = triaging.forced(inspector(), SOURCES[:1] * 13 + SOURCES[2:3] * 8, TARGETS[:1] * 13 + TARGETS[2:3] * 8)
-    many = triaging.ranked(inspector(), lines, quiet)[1].rules
+    account = triaging.ranked(inspector(), lines, quiet)[1]
+    many = account.rules
     source, target = lines[0].tokens
     assert many.expected_ratio == len(TARGETS[0]) / len(SOURCES[0])
     assert many.expected_tokens == len(target) / len(source)
     shares = [source_share(inspector().model, *(side.ids for side in line.tokens))[:-1] for line in lines]
     assert many.expected_share == pytest.approx(np.median(np.concatenate(shares)))
+    assert (account.num_lines, account.num_tokens) == (21, len(np.concatenate(shares)))
 
 
 def test_a_recurrent_model_has_no_source_share() -> None:
@@ -95,12 +100,13 @@ def test_a_recurrent_model_has_no_source_share() -> None:
     assert not account.has_share
 
 
-def test_the_first_alignment_head_of_the_model_is_used() -> None:
-    first = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read")
-    heads = (first, AlignmentHead(layer="nowhere", head=0))
+def test_an_alignment_head_that_is_known_changes_nothing() -> None:
     plain = inspector()
-    known = Inspector(plain.model, plain.vocab, SearchOptions(), plain.identity, heads)
-    assert triaging.ranked(known, triaging.forced(known, SOURCES, TARGETS), quiet)[1].head == first
+    nowhere = (AlignmentHead(layer="nowhere", head=0),)  # which would be refused if it were asked
+    known = Inspector(plain.model, plain.vocab, SearchOptions(), plain.identity, nowhere)
+    found, account = triaging.ranked(known, triaging.forced(known, SOURCES, TARGETS), quiet)
+    assert found == triaging.ranked(plain, triaging.forced(plain, SOURCES, TARGETS), quiet)[0]
+    assert account.head is None
 
 
 def test_traces_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,13 +129,15 @@ def test_the_worst_that_can_be_traced_have_pages(tmp_path: Path) -> None:
     targets = ["zwei zwei zwei zwei rote Hunde.", "nichts", "vier grüne grüne grüne Frauen.", "zehn alte Häuser."]
     lines = triaging.forced(inspector(), SOURCES, targets)
     found, _ = triaging.ranked(inspector(), lines, quiet)
-    pages = triaging.save_traces(inspector(), lines, found, tmp_path / "traces", 9, quiet)
+    pages = triaging.save_traces(inspector(), lines, found, tmp_path / "all.html", 9, quiet)
     assert set(pages) == {one.number for one in found if one.flags} - {2}
-    assert {path.name for path in (tmp_path / "traces").iterdir()} == set(pages.values())
-    assert "vier grüne grüne" in (tmp_path / "traces" / pages[3]).read_text(encoding="utf-8")
-    assert len(triaging.save_traces(inspector(), lines, found, tmp_path / "one", 1, quiet)) == 1
-    assert triaging.save_traces(inspector(), lines, found, tmp_path / "none", 0, quiet) == {}
-    assert not (tmp_path / "none").exists()
+    assert {f"all_traces/{path.name}" for path in (tmp_path / "all_traces").iterdir()} == set(pages.values())
+    text = (tmp_path / pages[3]).read_text(encoding="utf-8")
+    assert "vier <mark>grüne grüne grüne</mark> Frauen." in text
+    assert '<a href="../all.html#line-3">Back to line 3 of the report</a>' in text
+    assert len(triaging.save_traces(inspector(), lines, found, tmp_path / "one.html", 1, quiet)) == 1
+    assert triaging.save_traces(inspector(), lines, found, tmp_path / "none.html", 0, quiet) == {}
+    assert not (tmp_path / "none_traces").exists()
 
 
 def test_progress_is_told_to_its_end() -> None:

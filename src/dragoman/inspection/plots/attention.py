@@ -1,5 +1,7 @@
 """Attention as it is in a trace: one map, the maps of all heads at once, and contributions to each target token."""
 
+from typing import Final
+
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -10,7 +12,23 @@ from dragoman.data.alignment import Measure, Rows
 from dragoman.inspection.plots.canvas import FAINT, SMALL, caption, sheet
 from dragoman.inspection.plots.heat import heat, shaded
 from dragoman.inspection.trace import Kind, Trace
-from dragoman.inspection.view import CAVEAT, KINDS, MEASURES, Head, maps_of, provenance, view
+from dragoman.inspection.view import (
+    ANECDOTE,
+    CAVEAT,
+    KINDS,
+    MEASURES,
+    Head,
+    heads_off,
+    maps_of,
+    provenance,
+    row_is,
+    view,
+)
+
+_ROWS: Final[dict[Kind, str]] = {
+    "cross": "tokens being written", "encoder": "source tokens", "decoder": "tokens being written"
+}  # fmt: skip
+_COLUMNS: Final[dict[Kind, str]] = {"cross": "source tokens", "encoder": "source tokens", "decoder": "tokens read"}
 
 
 def attention(
@@ -28,7 +46,7 @@ def attention(
     seen = view(trace, layer, head, kind=kind, rows=rows, measure=measure).with_sink_share()
     seen = seen.without_sinks() if hide_sinks else seen
     scale = "share of the row" if measure == "attention" or hide_sinks else "norm"
-    return heat(seen.matrix, seen.rows, seen.columns, seen.caption, ax, scale=scale)
+    return heat(seen.matrix, seen.rows, seen.columns, seen.caption, ax, scale=scale, empty=seen.emptied)
 
 
 def heads(trace: Trace, kind: Kind = "cross", measure: Measure = "attention", ax: Axes | None = None) -> Axes:
@@ -46,12 +64,15 @@ def heads(trace: Trace, kind: Kind = "cross", measure: Measure = "attention", ax
             )
             shaded(ax, seen.matrix, head + x, layer + y, largest, sum(one.size for one in maps))
             ax.add_patch(Rectangle((head + 0.05, layer + 0.05), 0.9, 0.77, fill=False, edgecolor=FAINT, linewidth=0.6))
-            ax.text(head + 0.5, layer + 0.97, f"{seen.sink_share:.0%} in sinks", ha="center", fontsize=SMALL - 2)
+            below = "off" if head in heads_off(trace, names[layer]) else f"{seen.sink_share:.0%} in sinks"
+            ax.text(head + 0.5, layer + 0.97, below, ha="center", fontsize=SMALL - 2)
     _frame(ax, len(names), num_heads)
+    ax.set_xlabel(f"in each map, from the left: {_COLUMNS[kind]}", fontsize=SMALL)
+    ax.set_ylabel(f"in each map, from the top: {_ROWS[kind]}", fontsize=SMALL)
     caption(
         ax,
         f"{KINDS[kind]}, every head: {MEASURES[measure]} (white is 0, darkest is {largest:.2g}); "
-        f"{provenance(trace)}. {CAVEAT}",
+        f"{row_is(kind, 'written')}; sinks are marks and punctuation; {provenance(trace, kind)}. {CAVEAT} {ANECDOTE}",
     )
     return ax
 

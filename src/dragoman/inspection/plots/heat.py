@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from numpy import ndarray
 
-from dragoman.inspection.plots.canvas import COLOURS, SMALL, caption, lettering, sheet, short
+from dragoman.inspection.plots.canvas import COLOURS, FAINT, SMALL, caption, lettering, sheet, short
 
 MOST_VECTOR_CELLS: Final = 50 * 50
 """More cells than these are drawn as one picture: as paths they would make a file that no viewer likes."""
@@ -26,11 +26,16 @@ def heat(
     ax: Axes | None = None,
     *,
     scale: str,
+    empty: Sequence[int] = (),
 ) -> Axes:
-    """Darkness is the size of a value, a dot says that it is below zero; `scale` is written on the colour bar."""
+    """Darkness is the size of a value, a dot says that it is below zero; `scale` is written on the colour bar. Rows
+    that are left empty on purpose are grey.
+    """
     num_rows, num_columns = matrix.shape
     ax = sheet(ax, _side(num_columns, 4.8) + 0.8, _side(num_rows, 2.4) + 0.6)
     mesh = shaded(ax, np.abs(matrix), np.arange(num_columns + 1) - 0.5, np.arange(num_rows + 1) - 0.5)
+    for row in empty:
+        ax.axhspan(row - 0.5, row + 0.5, color=FAINT)
     below = np.argwhere(matrix < 0)
     if len(below):
         ax.scatter(below[:, 1], below[:, 0], s=5, color="white", edgecolors="black", linewidths=0.5)
