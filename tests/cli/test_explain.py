@@ -17,10 +17,10 @@ MODEL, RECURRENT = str(GOLDEN / "v1"), str(GOLDEN / "v1-recurrent")
 TEXT = "two red dogs."
 
 
-def run(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, cwd: Path | None = None, **options: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | options
     command = [DRAGOMAN, "explain", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_without_anything_else_it_is_the_longest_word_in_the_demos_first_layer() -> None:
@@ -38,7 +38,7 @@ def test_without_anything_else_it_is_the_longest_word_in_the_demos_first_layer()
 def test_every_choice_is_taken(tmp_path: Path) -> None:
     options = ("--kind", "cross", "--target", "zwei rote Hunde.", "--word", "Hunde", "--layer", "-1", "--head", "1")
     done = run(TEXT, "--model", MODEL, *options, "--json", str(tmp_path / "a.json"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"wrote {tmp_path / 'a.json'}\n", "")
     data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert (data["kind"], data["layer"], data["head"], data["word"]) == ("cross", 0, 1, "Hunde")
     assert (data["source"], data["target"], data["free"]) == (TEXT, "zwei rote Hunde.", False)
@@ -48,12 +48,20 @@ def test_every_choice_is_taken(tmp_path: Path) -> None:
 
 def test_a_page_and_data_at_once_and_nothing_beside_them(tmp_path: Path) -> None:
     done = run(TEXT, "--model", RECURRENT, "--html", str(tmp_path / "a.html"), "--json", str(tmp_path / "a.json"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    said = "".join(f"wrote {tmp_path / name}\n" for name in ("a.html", "a.json"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json"]
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert page.count("<section") == len(data["steps"]) == 9
     assert data["target"] == "zwei rote Hunde."
+
+
+def test_data_on_standard_output_have_it_to_themselves(tmp_path: Path) -> None:
+    done = run(TEXT, "--model", RECURRENT, "--html", str(tmp_path / "a.html"), "--json", "-", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, f"wrote {tmp_path / 'a.html'}\n")
+    assert json.loads(done.stdout)["target"] == "zwei rote Hunde."
+    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
 
 
 def test_a_terminal_without_these_letters_gets_others() -> None:
@@ -73,6 +81,7 @@ def test_help_shows_what_to_type() -> None:
 Mistake = Callable[[Path], list[str]]
 MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no sentence": (lambda _: ["  "], "give a sentence, as in: dragoman explain 'I ate an apple.'"),
+    "no quotes": (lambda _: ["I", "ate", "an", "apple."], "put the sentence into quotes: one, not more"),
     "an unknown word": (lambda _: [TEXT, "--model", MODEL, "--word", "apple"], "choose by spelling or number: 0 two"),
     "a misspelled word": (lambda _: [TEXT, "--model", MODEL, "--word", "dgos"], "did you mean dogs?"),
     "a number past the last word": (lambda _: [TEXT, "--model", MODEL, "--word", "3"], "there is no word '3'"),
@@ -96,8 +105,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a sentence too long": (lambda _: ["dogs " * 90, "--model", MODEL], "but the model takes 64: shorten it"),
     "a model that is not there": (lambda f: [TEXT, "--model", str(f / "run")], "there is no such folder"),
     "a folder without a model": (lambda f: [TEXT, "--model", str(f)], "the folder that dragoman train has made"),
-    "a page in no folder": (lambda f: [TEXT, "--html", str(f / "b" / "a.html")], "in a folder that is there"),
-    "a folder for a page": (lambda f: [TEXT, "--html", str(f)], "give the name of a file"),
+    "a page in no folder": (lambda f: [TEXT, "--html", str(f / "b" / "a.html")], "there is no folder"),
+    "a page by another name": (lambda f: [TEXT, "--html", str(f / "a.txt")], "a.txt: end its name in .html"),
+    "a page on standard output": (lambda _: [TEXT, "--html", "-"], "--html -: end its name in .html"),
     "one name for two files": (
         lambda f: [TEXT, "--html", str(f / "a"), "--json", str(f / "a")],
         "give two names",

@@ -239,6 +239,14 @@ def test_every_file_is_written_and_named(shown: Shown, tmp_path: Path) -> None:
     assert (tmp_path / "map.moses").read_text() == to_moses(head_links(trace, head)) + "\n"
 
 
+def test_letters_without_a_font_are_told_once_for_all_pictures(run: Run) -> None:
+    done = run(
+        f"{TEXT} \U0010fffd", *MODEL, "--target", "zwei \U0010fffd", "--words", "--png", "a.png", "--pdf", "a.pdf"
+    )
+    assert done.code == 0
+    assert done.err.count("no font of this machine has the letters") == 1
+
+
 def numbers(path: Path) -> np.ndarray:
     with path.open(encoding="utf-8") as file:
         return np.array([line[1:] for line in list(csv.reader(file))[1:]], np.float64)
@@ -282,6 +290,21 @@ def test_standard_output_holds_nothing_but_what_was_asked_for(
 
 
 # What if
+
+
+def test_a_page_and_json_have_the_unchanged_translation_and_the_counterfactual_too(
+    shown: Shown, tmp_path: Path
+) -> None:
+    asked = ("--without", f"{CROSS}.0,{CROSS}.1", "--counterfactual", "--kind", "decoder", "--head", "1")
+    shown(TEXT, *MODEL, *asked, "--html", "a.html", "--json", "a.json")
+    inspector = Inspector.load(GOLDEN / "v1")
+    what_if = f"{badge(inspector, [inspector.trace(TEXT)]).text} (of the model as it is)"
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert f'<dt>Unchanged</dt><dd dir="auto">{GERMAN}</dd>' in page
+    assert f'<dt>What if</dt><dd dir="auto">{what_if}</dd>' in page.replace("&#x27;", "'")
+    assert "decoder.layers.0.self_attention, head 1 of 2" in page.split('id="caption"')[1].split("</p>")[0]
+    notes = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["notes"]
+    assert notes == {"unchanged": GERMAN, "what if": what_if}
 
 
 def test_heads_switched_off_translate_anew_beside_the_model_as_it_is(shown: Shown, tmp_path: Path) -> None:

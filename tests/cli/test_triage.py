@@ -146,6 +146,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "a folder without a model": ((*FILES, "--model", "sub"), "this is not a whole bundle"),
     "a report in no folder": ((*FILES, "--html", "no/a.html"), "no/a.html: there is no folder no; make it first"),
     "a folder for a report": ((*FILES, "--html", "sub"), "sub: this is a folder; name a file"),
+    "a report that is no page": ((*FILES, "--html", "a.pdf"), "--html a.pdf: end its name in .html"),
     "a report on standard output": ((*FILES, "--html", "-"), "--html -: a report has its traces beside it"),
     "a report over the source": ((*FILES, "--html", "./test.en"), "test.en: this file is what is read"),
     "JSON over the target": ((*FILES, "--json", "test.de"), "test.de: this file is what is read"),

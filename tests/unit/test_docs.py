@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
+from dragoman.experiment.recipe import load_recipe
 from dragoman.models import cost
 from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.presets import PRESETS, preset
@@ -135,3 +136,15 @@ def test_every_source_file_has_its_place_in_the_design() -> None:
         placed.add(row[1] if row[1] == f"{room}.py" else f"{room}/{row[1]}")
     files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")}
     assert placed == files
+
+
+def test_the_training_of_the_inspection_guide_is_the_dates_recipe_looked_at_every_30_updates() -> None:
+    command = read("guides/inspect.md").partition("dragoman train dates/recipe.yaml")[2].partition("dragoman evolve")[0]
+    changes = re.findall(r"--set (\S+)", command)
+    training = load_recipe(ROOT / "recipes" / "dates.yaml", changes).training
+    assert (training.validate_every, training.stop.updates, training.schedule.warmup) == (30, 300, 60)
+
+
+def test_the_readme_leads_to_every_guide() -> None:
+    linked = set(re.findall(r"\(docs/guides/([\w-]+)\.md\)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert linked == {page.stem for page in (DOCS / "guides").glob("*.md")}

@@ -69,13 +69,13 @@ class Bundle:
             return {name: file.get_tensor(name).astype(np.float32, copy=False) for name in file.keys()}  # noqa: SIM118
 
 
-def open_bundle(folder: Path, verify: bool = True) -> Bundle:
+def open_bundle(folder: Path | str, verify: bool = True) -> Bundle:
     """Opens a bundle, or the one in the folder `bundle` of a run.
 
     Sizes are always compared with the manifest; without `verify`, hashes are not, and damage that keeps a file's size
     goes unseen.
     """
-    folder = _home(folder)
+    folder = _home(Path(folder))
     name = current_manifest(folder)
     manifest = read_manifest(folder, name)
     _check_files(folder, manifest, verify)

@@ -14,7 +14,7 @@ _KINDS: Final = ("encoder", "cross", "decoder")
 
 
 def explain(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence of your own.")],
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="A sentence of your own.")],
     model: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A model or a run; else the demo, English to German.")
     ] = None,
@@ -37,7 +37,7 @@ def explain(
         str | None, typer.Option(metavar="TEXT", help="For cross and decoder: a translation; else the model's own.")
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page for the browser instead.")] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers instead.")] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers instead; - for here.")] = None,
 ) -> None:
     """Explain one attention head step by step, with real numbers.
 
@@ -51,6 +51,7 @@ def explain(
     With cross and decoder the word is one of the target: the step that writes it is explained.
     """
     _refuse_mistakes(text, kind, html, json)
+    (sentence,) = text
     from dragoman.bundle import demo_folder, open_bundle
 
     bundle = open_bundle(model or demo_folder())
@@ -59,34 +60,42 @@ def explain(
     from dragoman.inspection.inspector import Inspector
 
     lesson = explanation.explain(
-        Inspector.of(bundle), text, target, kind=cast("Kind | None", kind), word=word, layer=layer, head=head
+        Inspector.of(bundle), sentence, target, kind=cast("Kind | None", kind), word=word, layer=layer, head=head
     )
+    texts: dict[Path, str] = {}
     if html:
         from dragoman.inspection.explanation.page import page
 
-        _write(html, page(lesson))
+        texts[html] = page(lesson)
     if json:
-        _write(json, json_format.dumps(explanation.as_json(lesson), ensure_ascii=False, indent=1) + "\n")
-    if not html and not json:
+        texts[json] = json_format.dumps(explanation.as_json(lesson), ensure_ascii=False, indent=1) + "\n"
+    _write(texts)
+    if not texts:
         _print(lesson)
 
 
-def _refuse_mistakes(text: str, kind: str | None, html: Path | None, json: Path | None) -> None:
-    if not text.strip():
+def _refuse_mistakes(text: list[str], kind: str | None, html: Path | None, json: Path | None) -> None:
+    from dragoman.cli import inspect_files
+
+    if len(text) > 1:
+        raise ValueError("put the sentence into quotes: one, not more")
+    if not text[0].strip():
         raise ValueError("there is nothing to explain: give a sentence, as in: dragoman explain 'I ate an apple.'")
     if kind is not None and kind not in _KINDS:
         raise ValueError(f"--kind {kind}: choose {', '.join(_KINDS[:-1])} or {_KINDS[-1]}")
-    for option, path in (("--html", html), ("--json", json)):
-        if path and (not path.resolve().parent.is_dir() or (path.exists() and not path.is_file())):
-            raise ValueError(f"{option} {path}: give the name of a file in a folder that is there")
     if html and json and html.resolve() == json.resolve():
         raise ValueError(f"--html and --json both name {html}: give two names")
+    inspect_files.refuse({option: path for option, path in (("html", html), ("json", json)) if path is not None})
 
 
-def _write(path: Path, content: str) -> None:
-    from dragoman.data.durable import write_durably
+def _write(texts: dict[Path, str]) -> None:
+    """Each to its file, whose name is said where it is not read by a program."""
+    from dragoman.cli.inspect_files import STANDARD_OUTPUT, put
 
-    write_durably(path.resolve(), lambda sink: sink.write(content.encode(errors="replace")))
+    for path, text in texts.items():
+        put(path, text)
+        if path != STANDARD_OUTPUT:
+            typer.echo(f"wrote {path}", err=STANDARD_OUTPUT in texts)
 
 
 def _print(lesson: "Explanation") -> None:

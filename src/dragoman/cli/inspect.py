@@ -78,5 +78,5 @@ def _show(look: "Look", seen: "Seen", paths: dict[str, Path]) -> None:
         inspect_report.show_map(console, seen.trace, shown, choice.reason)
     else:
         inspect_report.show_heads(console, seen.trace, habits)
-    for path in inspect_files.write(paths, seen.trace, choice, habits):
+    for path in inspect_files.write(paths, seen, choice, habits):
         console.print(Text(f"wrote {path}"), soft_wrap=True)

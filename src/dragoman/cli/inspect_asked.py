@@ -156,6 +156,15 @@ class Seen(NamedTuple):
     """Of the model as it is, where the trace is of a changed one."""
     badge: str | None = None
 
+    def notes(self) -> dict[str, str]:
+        """What the trace does not hold, for files: the translation without the changes, and the counterfactual."""
+        found = {}
+        if self.unchanged is not None and self.unchanged.free:
+            found["unchanged"] = self.unchanged.target.text
+        if self.badge is not None:
+            found["what if"] = self.badge + " (of the model as it is)" * bool(self.trace.interventions)
+        return found
+
 
 def _refuse_any(options: Mapping[str, object], why: str) -> None:
     """None of these may be given."""

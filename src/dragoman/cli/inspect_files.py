@@ -1,4 +1,4 @@
-"""The files of `dragoman inspect`: whether they can be written is asked before anything is computed."""
+"""The files of `dragoman inspect` and `explain`: whether they can be written is asked before anything is computed."""
 
 import sys
 import warnings
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from dragoman.cli.inspect_asked import Seen
     from dragoman.inspection.choice import Choice
     from dragoman.inspection.heads import HeadHabit
     from dragoman.inspection.trace import Trace
@@ -45,42 +46,47 @@ def refuse(paths: dict[str, Path]) -> None:
         raise ValueError(f"--{printed[0]} - and --{printed[1]} - would run together: give one of them a file")
 
 
-def write(paths: dict[str, Path], trace: "Trace", choice: "Choice", habits: "list[HeadHabit] | None") -> Iterator[Path]:
+def write(paths: dict[str, Path], seen: "Seen", choice: "Choice", habits: "list[HeadHabit] | None") -> Iterator[Path]:
     """Each file as it is there. With `habits` they are about all heads instead of the one map that was chosen."""
+    trace, told = seen.trace, set[str]()
     for option, path in paths.items():
         if option in ("svg", "png", "pdf"):
-            _draw(path, trace, choice, every_head=habits is not None)
+            missing = _draw(path, trace, choice, every_head=habits is not None)
+            for warning in sorted(missing - told):
+                print(warning, file=sys.stderr)
+            told |= missing
         elif option == "html":
             from dragoman.inspection.page import save_page
 
-            save_page(trace, path)
+            save_page(trace, path, choice, seen.notes())
         elif option == "save":
             from dragoman.inspection.trace_file import save
 
             save(trace, path.resolve())
         else:
-            _put(path, _text(option, trace, choice, habits))
+            put(path, _text(option, seen, choice, habits))
         if path != STANDARD_OUTPUT:
             yield path
 
 
-def _text(option: str, trace: "Trace", choice: "Choice", habits: "list[HeadHabit] | None") -> str:
+def _text(option: str, seen: "Seen", choice: "Choice", habits: "list[HeadHabit] | None") -> str:
     from dragoman.inspection import exports
 
+    trace = seen.trace
     match option, habits:
         case "moses", _:
             return exports.moses(trace, choice)
         case "json", None:
-            return exports.map_json(trace, choice)
+            return exports.map_json(trace, choice, seen.notes())
         case "json", list():
-            return exports.habits_json(trace, habits)
+            return exports.habits_json(trace, habits, seen.notes())
         case _, None:
             return exports.map_csv(choice.view(trace))
         case _:
             return exports.habits_csv(habits)
 
 
-def _put(path: Path, text: str) -> None:
+def put(path: Path, text: str) -> None:
     """UTF-8 wherever it goes."""
     content = text.encode(errors="replace")
     if path == STANDARD_OUTPUT:
@@ -92,7 +98,8 @@ def _put(path: Path, text: str) -> None:
     write_durably(path.resolve(), lambda sink: sink.write(content))
 
 
-def _draw(path: Path, trace: "Trace", choice: "Choice", every_head: bool) -> None:
+def _draw(path: Path, trace: "Trace", choice: "Choice", every_head: bool) -> set[str]:
+    """Gives what is to be told of letters that could not be drawn."""
     from dragoman.inspection import plots
 
     with warnings.catch_warnings(record=True) as said:
@@ -100,9 +107,7 @@ def _draw(path: Path, trace: "Trace", choice: "Choice", every_head: bool) -> Non
         ax = plots.heads(trace, choice.kind, choice.measure) if every_head else _map(trace, choice)
         plots.save(ax, path)
     # An SVG is drawn with its viewer's fonts: what is missing here may be there.
-    missing = [] if path.suffix.lower() == ".svg" else said
-    for warning in dict.fromkeys(str(one.message) for one in missing):
-        print(f"{path}: {warning}", file=sys.stderr)
+    return set() if path.suffix.lower() == ".svg" else {str(one.message) for one in said}
 
 
 def _map(trace: "Trace", choice: "Choice") -> "Axes":

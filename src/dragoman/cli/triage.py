@@ -77,6 +77,8 @@ def _refuse_mistakes(
     written = [*([html] if html else []), *([Path(json)] if json and json != "-" else [])]
     for path in written:
         _require_place(path, [name for name in (source, target) if name])
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--html {html}: end its name in .html")
     if html is not None:
         _require_folder(html)
 

@@ -60,7 +60,7 @@ class Translator:
 
     @staticmethod
     def load(
-        folder: Path,
+        folder: Path | str,
         threads: int | None = None,
         beam_size: int | None = None,
         engine: EngineName = "auto",

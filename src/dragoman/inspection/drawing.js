@@ -36,6 +36,17 @@ function colour(share) {
   return `rgb(${RAMP[low].map((one, i) => Math.round(one + (place - low) * (RAMP[low + 1][i] - one)))})`;
 }
 
+// What the colours mean: from white, which is 0, to the darkest.
+function legend(svg, largest, unit) {
+  const steps = 16, step = 10;
+  size(svg, steps * step, 14);
+  svg.replaceChildren();
+  for (let i = 0; i < steps; i += 1)
+    svg.append(node("rect", { x: i * step, y: 0, width: step, height: 14, fill: colour(i / (steps - 1)) }));
+  svg.append(node("rect", { x: 0, y: 0, width: steps * step, height: 14, fill: "none", stroke: "#bbb" }));
+  svg.nextElementSibling.textContent = `${largest.toPrecision(2)} ${unit}`;
+}
+
 function each(count, cell, act) {
   const step = Math.max(1, Math.ceil(count / MOST_LABELS), Math.ceil(13 / cell));
   for (let i = 0; i < count; i += step) act(i);

@@ -38,8 +38,9 @@ function drawRole() {
 
 function drawMap() {
   const svg = byId("map"), values = matrix(), { rows, columns } = sentence().labels[head().kind];
-  const cell = Math.max(5, Math.min(30, Math.floor(640 / Math.max(rows.length, columns.length, 1))));
   const left = 12 + widest(rows), top = 12 + widest(columns);
+  const fitting = Math.max(13, Math.floor((svg.parentElement.clientWidth - left - 8) / columns.length));
+  const cell = Math.max(5, Math.min(30, fitting, Math.floor(640 / Math.max(rows.length, columns.length, 1))));
   size(svg, left + columns.length * cell + 8, top + rows.length * cell + 8);
   svg.replaceChildren(node("rect", { x: left, y: top, width: columns.length * cell, height: rows.length * cell, fill: colour(0), stroke: "#bbb" }));
   values.forEach((row, i) => row.forEach((value, j) => {
@@ -53,6 +54,7 @@ function drawMap() {
     const x = left + (j + 0.5) * cell + 4, y = top - 6;
     svg.append(text(columns[j], { x, y, transform: `rotate(-90 ${x} ${y})` }));
   });
+  legend(byId("legend"), 1, "of the row");
   const convention = head().kind === "encoder" ? "" : ` ${data.says.rows};`;
   byId("caption").textContent = `${head().attention}, head ${head().head}: attention weights, white is 0 and darkest is 1 at every moment;${convention} sentence ${sentence().number} of ${data.about}.`;
 }

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dragoman.data.moses import to_moses
@@ -17,9 +17,9 @@ from dragoman.inspection.view import Head, View
 DIGITS: Final = 6
 
 
-def map_json(trace: Trace, choice: Choice) -> str:
-    """What was read and written, and one map with all that its caption says. All maps are in a trace file instead:
-    as JSON they would take twenty times the space.
+def map_json(trace: Trace, choice: Choice, notes: Mapping[str, str] | None = None) -> str:
+    """What was read and written, what else is to be known, and one map with all that its caption says. All maps are in
+    a trace file instead: as JSON they would take twenty times the space.
     """
     alternatives = zip(trace.alternative_ids.tolist(), trace.alternative_log_probabilities.tolist(), strict=True)
     return _lines(
@@ -39,6 +39,7 @@ def map_json(trace: Trace, choice: Choice) -> str:
                 ]
                 for row in (zip(ids, values, strict=True) for ids, values in alternatives)
             ],
+            "notes": dict(notes or {}),
             "map": _map(trace, choice),
         }
     )
@@ -56,7 +57,7 @@ def moses(trace: Trace, choice: Choice) -> str:
     return to_moses(head_links(trace, chosen.alignment_head(trace))) + "\n"
 
 
-def habits_json(trace: Trace, habits: Sequence[HeadHabit]) -> str:
+def habits_json(trace: Trace, habits: Sequence[HeadHabit], notes: Mapping[str, str] | None = None) -> str:
     """All heads with their labels and evidence."""
     return _lines(
         {
@@ -65,6 +66,7 @@ def habits_json(trace: Trace, habits: Sequence[HeadHabit]) -> str:
             "target_is": "free" if trace.free else "forced",
             "model": trace.model.model_dump(),
             "interventions": [one.model_dump() for one in trace.interventions],
+            "notes": dict(notes or {}),
             "heads": [habit.model_dump() for habit in habits],
         }
     )

@@ -26,6 +26,6 @@ def embedded(data: dict[str, Any]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def save_text(text: str, path: Path) -> None:
+def save_text(text: str, path: Path | str) -> None:
     """Write it, all at once."""
-    write_durably(path.resolve(), lambda sink: sink.write(text.encode()))
+    write_durably(Path(path).resolve(), lambda sink: sink.write(text.encode()))

@@ -43,7 +43,7 @@ class Inspector:
         self.alignment_heads = alignment_heads
 
     @staticmethod
-    def load(folder: Path, beam_size: int | None = None) -> "Inspector":
+    def load(folder: Path | str, beam_size: int | None = None) -> "Inspector":
         """The model of a bundle or a run."""
         return Inspector.of(open_bundle(folder), beam_size)
 
@@ -80,11 +80,11 @@ class Inspector:
 
     def read(self, source: str) -> Tokens:
         """The tokens of a source."""
-        return self._fitting("source", segmentation.of_text(self.vocab.source, mended(source)))
+        return self._fitting("source", segmentation.of_text(self.vocab.source, mended(_text("source", source))))
 
     def forced(self, target: str) -> Tokens:
         """The tokens of a target that is given."""
-        return self._fitting("target", segmentation.of_text(self.vocab.target, mended(target)))
+        return self._fitting("target", segmentation.of_text(self.vocab.target, mended(_text("target", target))))
 
     def search(self, source: Tokens, *, keep_history: bool = False) -> Result:
         """What the model writes."""
@@ -133,6 +133,12 @@ class Inspector:
         if longest is not None and len(tokens) > longest:
             raise ValueError(f"the {side} has {len(tokens)} tokens, but the model takes {longest}: shorten it")
         return tokens
+
+
+def _text(side: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"the {side} is {given!r}: give a text, one sentence in quotes")
+    return given
 
 
 def _tokens(history: tuple[tuple[Candidate, ...], ...]) -> set[int]:

@@ -23,6 +23,8 @@ function chosen() {
   return { map, kind, measure, rows, heads, matrix, labels: data.labels[kind] };
 }
 
+const enough = (left, row) => left > 0 && left >= data.left * sum(row);
+
 function look() {
   const view = chosen();
   const total = sum(view.matrix.map(sum));
@@ -33,7 +35,7 @@ function look() {
   view.emptied = [];
   view.drawn = rows.map((at, i) => {
     const row = view.matrix[at], kept = view.shown.map((j) => row[j]), left = choice.hide.checked ? sum(kept) : 1;
-    if (choice.hide.checked && !(left > 0 && left >= data.left * sum(row))) view.emptied.push(i);
+    if (choice.hide.checked && !enough(left, row)) view.emptied.push(i);
     return kept.map((one) => view.emptied.includes(i) ? 0 : one / left);
   });
   view.columnLabels = view.shown.map((i) => view.labels.columns[i]);
@@ -91,6 +93,7 @@ function drawMap() {
     svg.append(text(seen.columnLabels[j], { x, y, transform: `rotate(-90 ${x} ${y})` }));
   });
   svg.append(node("rect", { class: "halo" }), node("rect", { class: "cursor" }));
+  legend(byId("legend"), largest, seen.measure === "norm" && !choice.hide.checked ? data.norm : "of the row");
   point(false);
 }
 
@@ -114,9 +117,15 @@ function wordMap() {
     const word = i < shift ? -1 : target.of[i - shift];
     if (word < 0) return;
     pieces[word] += 1;
-    row.forEach((value, j) => { if (source.of[j] >= 0) given[word][source.of[j]] += value; });
+    kept(row).forEach((value, j) => { if (source.of[j] >= 0) given[word][source.of[j]] += value; });
   });
   return given.map((row, i) => row.map((value) => value / Math.max(1, pieces[i])));
+}
+
+function kept(row) {
+  if (!choice.hide.checked) return row;
+  const left = sum(row.filter((_, j) => !seen.labels.sinks[j]));
+  return row.map((value, j) => seen.labels.sinks[j] || !enough(left, row) ? 0 : value / left);
 }
 
 function drawWords() {
@@ -136,7 +145,7 @@ function drawWords() {
   }));
   source.words.forEach((word, j) => svg.append(text(word, { x: left - 6, y: y(j) + 4, "text-anchor": "end" })));
   target.words.forEach((word, i) => svg.append(text(word, { x: left + across + 6, y: y(i) + 4 })));
-  byId("links").textContent = "Most of all: " + given.map((row, i) => {
+  byId("links").textContent = (choice.hide.checked ? "Sinks are hidden here too. " : "") + "Most of all: " + given.map((row, i) => {
     const best = row.indexOf(Math.max(...row));
     return best < 0 ? apart(target.words[i]) : `${apart(target.words[i])} to ${apart(source.words[best])} (${row[best].toFixed(2)})`;
   }).join(", ") + ".";
@@ -160,9 +169,9 @@ const clamp = (at, count) => Math.max(0, Math.min(at, count - 1));
 
 function offerLayers() {
   const maps = data.maps.filter((one) => one.kind === choice.kind.value);
-  offer(choice.layer, maps.map((one, i) => [i, String(i)]), choice.layer.value || String(maps.length - 1));
+  offer(choice.layer, maps.map((one, i) => [i, String(i)]), choice.layer.value || String(data.first.layer));
   const heads = [...Array(maps[0].heads).keys()].map((i) => [i, String(i)]);
-  offer(choice.head, [["mean", "mean of all"], ...heads], choice.head.value || "mean");
+  offer(choice.head, [["mean", "mean of all"], ...heads], choice.head.value || String(data.first.head));
   choice.rows.disabled = choice.kind.value === "encoder";
 }
 
@@ -186,9 +195,11 @@ function onPointer(event) {
 }
 
 const kinds = Object.entries(data.says.kinds).filter(([kind]) => data.maps.some((one) => one.kind === kind));
-offer(choice.kind, kinds, "cross");
-offer(choice.measure, Object.entries(data.says.measures).filter(([measure]) => data.maps[0][measure]), "attention");
-offer(choice.rows, Object.entries(data.says.rows), "written");
+offer(choice.kind, kinds, data.first.kind);
+offer(choice.measure, Object.entries(data.says.measures).filter(([measure]) => data.maps[0][measure]), data.first.measure);
+offer(choice.rows, Object.entries(data.says.rows), data.first.rows);
+choice.hide.checked = data.first.hide;
+if (data.first.words) byId("map-title").parentElement.before(byId("words"));
 offerLayers();
 choice.kind.addEventListener("change", offerLayers);
 byId("choices").addEventListener("change", draw);

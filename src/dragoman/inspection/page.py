@@ -1,6 +1,7 @@
 """A trace as one HTML file that needs no network: every map to choose from, by mouse, keyboard and screen reader."""
 
 import base64
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from string import Template
@@ -9,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dragoman.data.alignment import Measure
+from dragoman.inspection.choice import Choice
 from dragoman.inspection.html_file import allowed, embedded, part, save_text
 from dragoman.inspection.labels import clean
 from dragoman.inspection.trace import Kind, Tokens, Trace, kind_of
@@ -35,11 +37,17 @@ CAVEATS: Final = (
     f"holds more than its own token. {ANECDOTE}"
 )
 
+NORM: Final = "norm, a length without a unit: compare it within one map"
 
-def page(trace: Trace, note: str = "") -> str:
-    """The whole file. What may run is fixed by the hash of our own script: no token can become one. A note is HTML."""
+
+def page(trace: Trace, choice: Choice | None = None, notes: Mapping[str, str] | None = None, note: str = "") -> str:
+    """The whole file, which opens on the map that was chosen, and says by name what else is to be known.
+
+    What may run is fixed by the hash of our own script: no token can become one. `note` is HTML.
+    """
     style, script = part("page.css"), part("drawing.js", "page.js")
-    shown = _first(trace)
+    first = choice or _last_mean(trace)
+    shown = view(trace, first.layer, first.head, kind=first.kind, rows=first.rows, measure=first.measure)
     return Template(part("page.html")).substitute(
         title=escape(f"Where the model looked: {clean(trace.source.text)}"),
         style=style,
@@ -48,19 +56,26 @@ def page(trace: Trace, note: str = "") -> str:
         script_hash=allowed(script),
         source=escape(clean(trace.source.text)),
         target=escape(clean(trace.target.text)),
+        notes=_notes(notes or {}),
         provenance=escape(provenance(trace)),
         note=note,
         caveats=escape(CAVEATS),
         caption=escape(shown.caption),
         sinks=f"{shown.sink_share:.0%} of it rests on sinks (marks and punctuation).",
         table=table(shown),
-        data=embedded(_data(trace)),
+        data=embedded({"first": _opening(trace, first), "norm": NORM, **_data(trace)}),
     )
 
 
-def save_page(trace: Trace, path: Path, note: str = "") -> None:
+def save_page(
+    trace: Trace,
+    path: Path | str,
+    choice: Choice | None = None,
+    notes: Mapping[str, str] | None = None,
+    note: str = "",
+) -> None:
     """Write it, all at once."""
-    save_text(page(trace, note), path)
+    save_text(page(trace, choice, notes, note), path)
 
 
 def table(shown: View) -> str:
@@ -76,9 +91,23 @@ def table(shown: View) -> str:
     return f"<table>{heading}<tbody>{''.join(lines)}</tbody></table>"
 
 
-def _first(trace: Trace) -> View:
-    """What is shown before anything is chosen: the last layer of the first kind there is, as the script does."""
-    return view(trace, kind=next(kind for kind in KINDS if trace.names(kind)))
+def _last_mean(trace: Trace) -> Choice:
+    """What is shown if nothing was chosen: the last layer of the first kind there is."""
+    return Choice(next(kind for kind in KINDS if trace.names(kind)), -1, "mean", "written", "attention")
+
+
+def _opening(trace: Trace, first: Choice) -> dict[str, Any]:
+    """What the page's own choices begin with."""
+    layer = range(len(trace.names(first.kind)))[first.layer]
+    asked: dict[str, Any] = {"kind": first.kind, "layer": layer, "head": first.head, "rows": first.rows}
+    return {**asked, "measure": first.measure, "hide": first.hide_sinks, "words": first.by_word}
+
+
+def _notes(notes: Mapping[str, str]) -> str:
+    return "".join(
+        f'<dt>{escape(name.capitalize())}</dt><dd dir="auto">{escape(clean(text))}</dd>\n'
+        for name, text in notes.items()
+    )
 
 
 def _data(trace: Trace) -> dict[str, Any]:

@@ -93,6 +93,12 @@ class Trace:
     alignment_heads: tuple[AlignmentHead, ...] = ()
     """Where its bundle says that this model aligns; empty if that was never measured."""
 
+    def __repr__(self) -> str:
+        """In one line; `notebook.Shown` is the picture."""
+        chosen = "free-running" if self.free else "forced"
+        maps = f"{len(self.target)} target tokens, {len(self.attention)} attention maps"
+        return f"<Trace of {self.source.text!r} to {self.target.text!r}: {chosen}, {maps}>"
+
     def names(self, kind: Kind) -> list[str]:
         """The maps of one kind, from the lowest layer up."""
         return [name for name in self.attention if kind_of(name) == kind]

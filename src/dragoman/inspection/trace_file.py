@@ -28,7 +28,7 @@ from dragoman.inspection.trace import Identity, Tokens, Trace, Vectors, kind_of
 SCHEMA: Final = 2
 """What is written. The first one knew no interventions and no alignment heads, and is still read."""
 KNOWN: Final = ("1", "2")
-MEND: Final = "make it again with Inspector.trace"
+MEND: Final = "make it again, with dragoman inspect --save or Inspector.trace"
 MEASURE: Final = "attention: weights after the softmax; norms: ||weight x value x output matrix||"
 
 Arrays = dict[str, np.ndarray]
@@ -62,16 +62,17 @@ class Header(Config):
     alignment_heads: tuple[AlignmentHead, ...] = ()
 
 
-def save(trace: Trace, path: Path) -> None:
+def save(trace: Trace, path: Path | str) -> None:
     """Writes the file; whatever was there stays until the new one is whole."""
     arrays, header = _arrays(trace), _header(trace).model_dump_json()
     metadata = {"schema": str(SCHEMA), "trace": header, "sha256": _digest(SCHEMA, header, arrays)}
     content = as_safetensors(arrays, metadata)
-    write_durably(path, lambda sink: sink.write(content))
+    write_durably(Path(path), lambda sink: sink.write(content))
 
 
-def load(path: Path) -> Trace:
+def load(path: Path | str) -> Trace:
     """Reads what `save` wrote, and nothing else."""
+    path = Path(path)
     header, arrays = _read(path)
     try:
         trace = _trace(header, arrays)
@@ -208,7 +209,7 @@ def _read(path: Path) -> tuple[Header, Arrays]:
 
 def _require_ours(path: Path, metadata: Mapping[str, str]) -> None:
     if not {"schema", "trace"} <= set(metadata):
-        raise ValueError(f"{path}: this is not a trace; Inspector.trace makes one")
+        raise ValueError(f"{path}: this is not a trace; dragoman inspect --save makes one")
     if metadata["schema"] not in KNOWN:
         raise ValueError(
             f"{path}: traces of schema {metadata['schema']} are not known here, only {' and '.join(KNOWN)}; "

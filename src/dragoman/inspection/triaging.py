@@ -114,7 +114,7 @@ def save_traces(
         if seen is not None and seen.attention:
             folder.mkdir(exist_ok=True)
             name = f"line-{one.number}.html"
-            save_page(seen, folder / name, note(one, f"../{report.name}"))
+            save_page(seen, folder / name, note=note(one, f"../{report.name}"))
             pages[one.number] = f"{folder.name}/{name}"
         progress("draw", done, len(worst))
     return pages

@@ -112,6 +112,7 @@ def view(
     measure: Measure = "attention",
 ) -> View:
     """One map of a trace. Layers and heads are counted from 0, as in the names; a layer of -1 is the last one."""
+    refuse_unknown(kind, rows, measure, head)
     name = _layer(trace, kind, layer)
     maps = maps_of(trace, measure)[name]
     off = heads_off(trace, name)
@@ -244,3 +245,12 @@ def _said_empty(rows: list[str]) -> str:
 def _is_sink(piece: str) -> bool:
     """Nothing but punctuation and SentencePiece's mark of a space."""
     return all(unicodedata.category(letter).startswith("P") for letter in piece.replace("▁", ""))
+
+
+def refuse_unknown(kind: object, rows: object = "written", measure: object = "attention", head: object = 0) -> None:
+    """Names that were mistyped, in the words of the command line."""
+    for name, value, known in (("kind", kind, KINDS), ("rows", rows, ROWS), ("measure", measure, MEASURES)):
+        if value not in known:
+            raise ValueError(f"{name} {value!r}: choose {' or '.join(map(repr, known))}")
+    if head != "mean" and not isinstance(head, int | np.integer):
+        raise ValueError(f"head {head!r}: give its number, from 0, or 'mean'")

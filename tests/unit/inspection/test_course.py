@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from dragoman.inspection.evolution import ROLES, Evolution, read_evolution
 from dragoman.inspection.moments import Moment, save_moment
-from dragoman.inspection.plots.course import lines, maps, picture, roles, spread, turning
+from dragoman.inspection.plots.course import apart, lines, maps, picture, roles, spread, turning
 from dragoman.inspection.plots.saving import save
 from dragoman.inspection.trace import Trace
 
@@ -55,6 +55,7 @@ def test_every_head_is_a_line_over_the_updates_without_the_average(evolution: Ev
     assert sorted(texts(ax)) == [course.short for course in evolution.of("cross")]
     (kept,) = [line for line in ax.lines if len(line.get_xdata()) == 2]
     assert kept.get_xdata()[0] == 700
+    assert caption(ax).endswith("Dotted: the update that was kept.")
     for part in ("alignment", "between source words and target words", "forced", "run run", "target looks at source"):
         assert part in caption(ax)
 
@@ -62,9 +63,23 @@ def test_every_head_is_a_line_over_the_updates_without_the_average(evolution: Ev
 def test_names_at_the_ends_of_lines_do_not_lie_on_each_other(evolution: Evolution) -> None:
     level = tuple(replace(course, entropy=(0.5,) * 4) for course in evolution.courses)
     ax = lines(replace(evolution, courses=level), "entropy")
-    heights = sorted(text.xy[1] for text in ax.texts)  # type: ignore[attr-defined]
+    heights = sorted(text.get_position()[1] for text in ax.texts)
     assert len(heights) == 6
     assert min(np.diff(heights)) > 0.05
+    assert np.mean(heights) == pytest.approx(0.5)
+
+
+def test_names_are_moved_apart_by_as_little_as_can_be() -> None:
+    assert apart([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+    assert apart([0.4, 0.4, 0.4, 0.8], 0.1) == pytest.approx([0.3, 0.4, 0.5, 0.8])
+    assert apart([0.4, 0.4, 0.48, 0.5], 0.1) == pytest.approx([0.295, 0.395, 0.495, 0.595])
+
+
+def test_every_name_is_led_to_the_end_of_its_line(evolution: Evolution) -> None:
+    ax = lines(evolution, "entropy")
+    ends = {text.get_text(): text.xy for text in ax.texts}  # type: ignore[attr-defined]
+    assert ends == {course.short: (700, course.entropy[2]) for course in evolution.of("cross")}
+    assert all(text.arrow_patch is not None for text in ax.texts)  # type: ignore[attr-defined]
 
 
 def test_of_many_lines_the_thick_one_is_named_and_layers_have_a_legend(evolution: Evolution) -> None:
@@ -128,6 +143,7 @@ def test_the_maps_are_those_of_the_moments_on_one_scale(evolution: Evolution) ->
     assert names == ["update 0", "update 300", "update 700, kept"]
     assert [label.get_text() for label in ax.get_yticklabels()] == list(evolution.traces(0)[0].target.pieces)
     assert len(ax.get_xticklabels()) == 3 * 6
+    assert "room" not in caption(ax)
     for part in ("decoder.layers.1.cross_attention, head 2 of 3", "attention weights", "being written", "not why"):
         assert part in caption(ax)
 
@@ -142,6 +158,7 @@ def test_of_a_long_sentence_only_labels_that_have_room_are_shown(
     labels = [label.get_text() for label in ax.get_xticklabels()]
     assert labels == [*(f"▁w{i}" for i in range(0, 63, 3)), "</s>"] * 2
     assert len(ax.get_yticklabels()) == 32
+    assert "There is room for the name of one row in 2 and one column in 3." in caption(ax)
 
 
 def test_of_many_moments_the_first_and_the_last_are_shown() -> None:

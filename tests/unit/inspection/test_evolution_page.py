@@ -177,3 +177,25 @@ def test_in_a_browser_a_head_is_chosen_by_its_name_in_the_table_of_roles(browser
     browser.choose(sentence="2")
     assert browser.text("#pair").startswith("Ja so → How are you")
     assert browser.text("#right + figcaption").startswith("share of the attention weights on marks")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_in_a_browser_nothing_sticks_out_and_no_column_of_a_map_is_cut_off(tmp_path: Path, traced: Traced) -> None:
+    tokens = (*(f"▁token{i}" for i in range(17)), "</s>")
+    save_moment(Moment(update=0, which="update 0"), [sharpened(traced(tokens, free=False), 1)], tmp_path / "run")
+    save_page(read_evolution(tmp_path / "run"), tmp_path / "page.html")
+    inside = (
+        "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.getElementById('map').parentElement)"
+    )
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        opened, widths = browser_class()(home), []
+        for width in (360, 1280):
+            opened.ask("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
+            opened.open(tmp_path / "page.html")
+            widths.append(opened.run("document.documentElement.scrollWidth"))
+        whole, legend = opened.run(inside), opened.text("#legend + span")
+        opened.close()
+    assert widths[0] <= 360
+    assert widths[1] <= 1280
+    assert whole
+    assert legend == "1.0 of the row"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.inspection.choice import Choice
 from dragoman.inspection.page import embedded, page, save_page, table
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.view import View, view
@@ -115,6 +116,23 @@ def test_the_page_says_caveats_measure_and_sink_share_without_its_script_too(tra
     assert f"{view(trace).sink_share:.0%} of it rests on sinks" in text
     assert view(trace).caption in text
     assert table(view(trace)) in text
+
+
+def test_the_page_opens_on_the_map_that_was_chosen_without_its_script_too(traced: Traced) -> None:
+    trace = traced()
+    text = page(trace, Choice("decoder", -2, 1, "read", "norm", hide_sinks=True))
+    seen = view(trace, 0, 1, kind="decoder", rows="read", measure="norm")
+    assert seen.caption in text
+    assert table(seen) in text
+    assert data_of(text)["first"] == {
+        "kind": "decoder", "layer": 0, "head": 1, "rows": "read", "measure": "norm", "hide": True, "words": False
+    }  # fmt: skip
+
+
+def test_notes_stand_below_the_texts_and_are_only_text(traced: Traced) -> None:
+    text = page(traced(), notes={"unchanged": "Wie <b>geht</b> es?", "what if": "3 of 9"})
+    assert '<dt>Unchanged</dt><dd dir="auto">Wie &lt;b&gt;geht&lt;/b&gt; es?</dd>' in text
+    assert '<dt>What if</dt><dd dir="auto">3 of 9</dd>' in text
 
 
 def test_the_table_twin_names_its_rows_and_columns() -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
 
+from dragoman.data.alignment import word_map
+from dragoman.inspection.choice import Choice
 from dragoman.inspection.intervention import Off
 from dragoman.inspection.page import save_page
 from dragoman.inspection.trace import Trace
@@ -113,6 +115,37 @@ def test_ribbons_lead_each_word_to_where_it_looked_most(
     assert browser.text("#links") == f"Most of all: {', '.join(links)}."
 
 
+def test_hidden_sinks_are_hidden_from_the_words_too(browser: Browser, traced: Traced, tmp_path: Path) -> None:
+    trace = shown(browser, traced(), tmp_path)
+    browser.run("document.getElementById('hide').click()")
+    seen = view(trace)
+    left = seen.matrix * ~np.array(seen.sinks)
+    given = word_map(left / left.sum(axis=1, keepdims=True), trace.source.words, trace.target.words, "written").words
+    links = [
+        f"{word} to {('Wie', 'gehts', 'dir?')[row.argmax()]} ({row.max():.2f})"
+        for word, row in zip(("How", "are", "you"), given, strict=True)
+    ]
+    assert browser.text("#links") == f"Sinks are hidden here too. Most of all: {', '.join(links)}."
+
+
+def test_a_legend_says_what_the_darkest_colour_is(browser: Browser, traced: Traced, tmp_path: Path) -> None:
+    trace = shown(browser, traced(), tmp_path)
+    assert browser.text("#legend + span") == f"{view(trace).matrix.max():.2f} of the row"
+    browser.choose(measure="norm")
+    assert browser.text("#legend + span").endswith("norm, a length without a unit: compare it within one map")
+    assert browser.run("document.querySelectorAll('#legend rect')[15].getAttribute('fill')") == "rgb(8,48,107)"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_it_fits_a_narrow_screen_and_a_wide_one(browser: Browser, traced: Traced, tmp_path: Path, width: int) -> None:
+    browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
+    try:
+        shown(browser, traced(), tmp_path)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+    finally:
+        browser.ask("Emulation.clearDeviceMetricsOverride")
+
+
 def test_hostile_tokens_are_only_text(browser: Browser, traced: Traced, tmp_path: Path) -> None:
     source = (
         "</script><script>window.harmed=1</script>",
@@ -132,3 +165,20 @@ def test_the_smallest_and_a_large_map_are_drawn(browser: Browser, traced: Traced
     trace = shown(browser, traced(tokens, tokens, 1, 1), tmp_path)
     np.testing.assert_allclose(browser.numbers(), view(trace).matrix, atol=6e-4)
     assert browser.run("document.querySelectorAll('#map > text').length") <= 2 * 60
+
+
+def test_it_opens_on_what_was_asked_for(browser: Browser, traced: Traced, tmp_path: Path) -> None:
+    trace = traced()
+    save_page(trace, tmp_path / "page.html", Choice("decoder", 0, 2, "read", "norm", hide_sinks=True))
+    browser.open(tmp_path / "page.html")
+    ids = ("kind", "layer", "head", "rows", "measure")
+    assert [browser.run(f"document.getElementById({name!r}).value") for name in ids] == [
+        "decoder", "0", "2", "read", "norm"
+    ]  # fmt: skip
+    assert browser.run("document.getElementById('hide').checked")
+    assert browser.text("#caption") == view(trace, 0, 2, kind="decoder", rows="read", measure="norm").caption
+    titles = "[...document.querySelectorAll('section h2')].map((one) => one.id)"
+    assert browser.run(titles) == ["map-title", "words-title", "table-title"]
+    save_page(trace, tmp_path / "page.html", Choice("cross", 0, "mean", "read", "attention", by_word=True))
+    browser.open(tmp_path / "page.html")
+    assert browser.run(titles) == ["words-title", "map-title", "table-title"]

@@ -136,6 +136,9 @@ def test_labels_are_thinned_past_60_tokens_and_200_by_200_is_one_small_picture(t
     rows, columns = ticks(ax)
     assert rows[:2] == ["▁t0", "▁t2"]
     assert (len(rows), len(columns)) == (31, 50)
+    assert "There is room for the name of one row in 2 and one column in 4." in ax.get_title(loc="left").replace(
+        "\n", " "
+    )
     plots.save(plots.attention(traced(many(200, "s"), many(200, "t"), 1, 1)), tmp_path / "map.svg")
     assert (tmp_path / "map.svg").stat().st_size < 500_000
 
@@ -276,6 +279,19 @@ def test_letters_without_a_font_are_told_once_in_plain_words(traced: Traced, tmp
     assert len(told) == 1
     plots.save(ax, tmp_path / "map.png")
     assert ring in plots.svg(ax)
+
+
+def test_the_font_that_is_named_is_one_for_the_letters_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.inspection.plots.canvas._drawable", lambda: frozenset("▁"))
+    for text, said in {
+        "▁नमस्ते": "such as Noto Sans Devanagari, or",
+        "▁中文かな": "such as Noto Sans CJK, or",
+        "▁中😀": "such as Noto Sans CJK and Noto Emoji, or",
+        "▁abc": "that has them, or save as SVG",
+        "▁abcdefghijklm": r"letters a b c d e f g h i j and 3 others: they",
+    }.items():
+        with pytest.warns(UserWarning, match=said):
+            lettering([text])
 
 
 def test_right_to_left_labels_are_drawn_from_right_to_left(tmp_path: Path) -> None:

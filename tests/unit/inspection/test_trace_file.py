@@ -179,13 +179,15 @@ CUTS: dict[str, Callable[[bytes], bytes]] = {
 def test_a_file_that_is_not_whole_is_refused(plain: Trace, tmp_path: Path, what: str) -> None:
     save(plain, tmp_path / "a.trace")
     (tmp_path / "a.trace").write_bytes(CUTS[what]((tmp_path / "a.trace").read_bytes()))
-    with pytest.raises(ValueError, match=r"a\.trace: it cannot be read as a trace .*; make it again"):
+    with pytest.raises(
+        ValueError, match=r"a\.trace: it cannot be read as a trace .*; make it again, with dragoman inspect --save"
+    ):
         load(tmp_path / "a.trace")
 
 
 def test_other_safetensors_are_refused(tmp_path: Path) -> None:
     save_file({"weights": np.zeros(3)}, tmp_path / "a.trace")
-    with pytest.raises(ValueError, match=r"a\.trace: this is not a trace"):
+    with pytest.raises(ValueError, match=r"a\.trace: this is not a trace; dragoman inspect --save makes one"):
         load(tmp_path / "a.trace")
     with pytest.raises(ValueError, match="this is not a trace"):
         load(GOLDEN / "v1" / "model.safetensors")

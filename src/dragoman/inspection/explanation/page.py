@@ -21,6 +21,7 @@ _PAGE: Final = Template("""<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-$style_hash'; \
 script-src 'sha256-$script_hash'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="only light">
 <title>$title</title>
 <style>$style</style>
 </head>

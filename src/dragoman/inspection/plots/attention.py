@@ -21,6 +21,7 @@ from dragoman.inspection.view import (
     heads_off,
     maps_of,
     provenance,
+    refuse_unknown,
     row_is,
     view,
 )
@@ -51,6 +52,7 @@ def attention(
 
 def heads(trace: Trace, kind: Kind = "cross", measure: Measure = "attention", ax: Axes | None = None) -> Axes:
     """Every head of every layer, small, on one scale of colours, with the share that rests on the sinks."""
+    refuse_unknown(kind, measure=measure)
     names = trace.names(kind)
     maps = [maps_of(trace, measure)[name] for name in names]
     num_heads = max(map(len, maps), default=0)

@@ -5,6 +5,7 @@ read: in an SVG, too, where the viewer orders them.
 """
 
 import textwrap
+import unicodedata
 import warnings
 from collections.abc import Iterable
 from functools import cache
@@ -53,6 +54,7 @@ _FAMILIES: Final = (
     "Noto Sans Tamil",
     "Noto Sans Thai",
     "Noto Sans Ethiopic",
+    "Noto Emoji",
 )
 """Asked in this order for each letter; those that are not installed are passed over."""
 
@@ -80,9 +82,12 @@ def lettering(texts: Iterable[str]) -> dict[str, Any]:
     """
     missing = sorted({letter for text in texts for letter in clean(text) if not letter.isspace()} - _drawable())
     if missing:
+        others = f" and {len(missing) - 10} others" if len(missing) > 10 else ""
+        fonts = _suggested(missing)
+        such = f", such as {' and '.join(fonts)}," if fonts else ","
         warnings.warn(
-            f"no font of this machine has the letters {' '.join(missing[:10])}: they show as boxes. Install a font "
-            "that has them, such as Noto Sans CJK, or save as SVG, where the viewer's fonts are used",
+            f"no font of this machine has the letters {' '.join(missing[:10])}{others}: they show as boxes. Install a "
+            f"font that has them{such} or save as SVG, where the viewer's fonts are used",
             stacklevel=3,
         )
     return {"fontfamily": list(_families()), "fontsize": SMALL, "parse_math": False}
@@ -91,6 +96,22 @@ def lettering(texts: Iterable[str]) -> dict[str, Any]:
 def short(labels: Iterable[str]) -> list[str]:
     """Harmless, and cut to a width."""
     return [shorten(clean(label), LONGEST_LABEL) for label in labels]
+
+
+def _suggested(letters: Iterable[str]) -> list[str]:
+    """Of the families that are asked, those that have these scripts."""
+    found = dict.fromkeys(_font_of(letter) for letter in letters)
+    return [family for family in found if family]
+
+
+def _font_of(letter: str) -> str:
+    script = unicodedata.name(letter, "").partition(" ")[0]
+    if script in {"CJK", "HIRAGANA", "KATAKANA", "HANGUL"}:
+        return "Noto Sans CJK"
+    if unicodedata.category(letter) == "So":
+        return "Noto Emoji"
+    own = f"Noto Sans {script.title()}"
+    return own if own in _FAMILIES else ""
 
 
 @cache

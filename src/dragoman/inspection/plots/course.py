@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from dragoman.inspection.evolution import NUMBERS, ROLES, Course, Evolution, Number
 from dragoman.inspection.plots.canvas import FAINT, INK, SMALL, caption, lettering, sheet, short
-from dragoman.inspection.plots.heat import shaded, ticks
+from dragoman.inspection.plots.heat import shaded, thinned, ticks
 from dragoman.inspection.trace import Kind
 from dragoman.inspection.view import CAVEAT, KINDS, view
 
@@ -29,6 +29,8 @@ _GAP: Final = 1.0
 """Between two maps, in cells."""
 _LINE: Final = 0.14
 """What a label needs, in inches."""
+_APART: Final = 0.055
+"""What a name at the end of a line needs, of the height of all lines."""
 _ACROSS: Final = 8.5
 """The width of all maps together, in inches."""
 
@@ -61,14 +63,14 @@ def lines(
         known = [np.nan if (value := course.numbers(number)[i]) is None else value for i in at]
         width = 2.6 if course == thick else 1.1 if named is heads else 0.6
         ax.plot(updates, known, **_stroke(course.layer), linewidth=width, marker="o", markersize=2.4 * width**0.5)
-    _ends(ax, named, number, at[-1])
-    _keep_mark(ax, evolution)
+    _ends(ax, named, number, at[-1], updates[-1])
+    dotted = " Dotted: the update that was kept." if _keep_mark(ax, evolution) else ""
     ax.set(ylim=(0, 1.02), xlim=(0, max(1, updates[-1]) * 1.02))
     _updates(ax)
     if named is not heads:
         _legend(ax, heads)
     between = f", between {evolution.units}" if number == "alignment" else ""
-    caption(ax, f"{NUMBERS[number]}{between}. {KINDS[kind]}, {thick} thick; {evolution.about}.")
+    caption(ax, f"{NUMBERS[number]}{between}. {KINDS[kind]}, {thick} thick; {evolution.about}.{dotted}")
     return ax
 
 
@@ -109,11 +111,11 @@ def maps(evolution: Evolution, sentence: int, course: Course, ax: Axes | None = 
         x, y = left + np.arange(num_columns + 1), np.arange(num_rows + 1)
         shaded(ax, one.matrix, x.astype(float), y.astype(float), largest, len(at) * one.matrix.size)
         ax.add_patch(Rectangle((left, 0), num_columns, num_rows, fill=False, edgecolor=FAINT, linewidth=0.6))
-    _label_maps(ax, views[-1].rows, views[-1].columns, [_name(evolution, i) for i in at])
+    shown = _label_maps(ax, views[-1].rows, views[-1].columns, [_name(evolution, i) for i in at])
     text = f"{views[-1].caption.partition(';')[0]} (white is 0, darkest is {largest:.2g}); "
     convention = "" if course.kind == "encoder" else "a row is the token being written; "
     chosen = " Moments between which it changed most." if len(at) < until else ""
-    caption(ax, f"{text}{convention}one of {evolution.about}.{chosen} {CAVEAT}")
+    caption(ax, f"{text}{convention}one of {evolution.about}.{chosen}{thinned(*shown)} {CAVEAT}")
     return ax
 
 
@@ -144,26 +146,43 @@ def _stroke(layer: int) -> dict[str, Any]:
     return {"color": _SHADES[layer % len(_SHADES)], "linestyle": _STROKES[layer % len(_STROKES)]}
 
 
-def _ends(ax: Axes, named: Sequence[Course], number: Number, last: int) -> None:
-    """The name of each line at its end, moved apart where lines end together."""
-    reached = -1.0
-    for course in sorted(named, key=lambda course: course.numbers(number)[last] or 0.0):
-        reached = max(course.numbers(number)[last] or 0.0, reached + 0.055)
+def _ends(ax: Axes, named: Sequence[Course], number: Number, last: int, update: int) -> None:
+    """The name of each line beside its end, moved apart where lines end together, and led to it by a thin line."""
+    ordered = sorted(named, key=lambda course: course.numbers(number)[last] or 0.0)
+    ends = [course.numbers(number)[last] or 0.0 for course in ordered]
+    for course, end, place in zip(ordered, ends, apart(ends, _APART), strict=True):
+        colour = _SHADES[course.layer % len(_SHADES)]
         ax.annotate(
             course.short,
-            (1.01, reached),
-            xycoords=("axes fraction", "data"),
+            (update, end),
+            (1.04, place),
+            textcoords=("axes fraction", "data"),
             va="center",
             fontsize=SMALL - 1,
-            color=_SHADES[course.layer % len(_SHADES)],
+            color=colour,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3},
             annotation_clip=False,
         )
 
 
-def _keep_mark(ax: Axes, evolution: Evolution) -> None:
+def apart(places: Sequence[float], gap: float) -> list[float]:
+    """Places in their order, moved as little as can be so that neighbours are `gap` apart."""
+    blocks: list[tuple[float, int]] = []  # of places that lie together: where the first goes, and how many
+    for i, place in enumerate(places):
+        mean, count = place - i * gap, 1
+        while blocks and blocks[-1][0] > mean:
+            before, many = blocks.pop()
+            mean, count = (before * many + mean * count) / (many + count), many + count
+        blocks.append((mean, count))
+    return [mean + i * gap for i, mean in enumerate(mean for mean, count in blocks for _ in range(count))]
+
+
+def _keep_mark(ax: Axes, evolution: Evolution) -> bool:
     kept = evolution.kept
-    if kept is not None and not evolution.moments[kept].is_average:
-        ax.axvline(evolution.moments[kept].update, color="#999999", linewidth=0.8, linestyle=(0, (1, 2)))
+    if kept is None or evolution.moments[kept].is_average:
+        return False
+    ax.axvline(evolution.moments[kept].update, color="#999999", linewidth=0.8, linestyle=(0, (1, 2)))
+    return True
 
 
 def _updates(ax: Axes) -> None:
@@ -191,7 +210,8 @@ def _role_legend(ax: Axes, heads: Sequence[Course]) -> None:
     ax.legend(handles=handles, frameon=False, fontsize=SMALL, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _label_maps(ax: Axes, rows: Sequence[str], columns: Sequence[str], names: Sequence[str]) -> None:
+def _label_maps(ax: Axes, rows: Sequence[str], columns: Sequence[str], names: Sequence[str]) -> tuple[range, range]:
+    """Gives the rows and the columns whose labels have room."""
     step, count = len(columns) + _GAP, len(names)
     down = ticks(len(rows))
     across = range(0, len(columns), math.ceil(_LINE * count * step / _ACROSS))
@@ -204,3 +224,4 @@ def _label_maps(ax: Axes, rows: Sequence[str], columns: Sequence[str], names: Se
     for axes in (ax, above):
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
+    return down, across

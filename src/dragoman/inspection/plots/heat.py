@@ -41,7 +41,7 @@ def heat(
         ax.scatter(below[:, 1], below[:, 0], s=5, color="white", edgecolors="black", linewidths=0.5)
     ax.invert_yaxis()
     _label(ax, rows, columns)
-    caption(ax, text)
+    caption(ax, text + thinned(ticks(num_rows), ticks(num_columns)))
     bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.04, pad=0.02, aspect=max(12.0, _height(ax) / 0.14))
     bar.set_label(scale, fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
@@ -66,6 +66,12 @@ def shaded(
 def ticks(count: int) -> range:
     """Which of so many labels are shown: at most `MOST_LABELS`, evenly."""
     return range(0, count, max(1, -(-count // MOST_LABELS)))
+
+
+def thinned(down: range, across: range) -> str:
+    """What is to be said where not every label is shown."""
+    named = [f"one {what} in {one.step}" for what, one in (("row", down), ("column", across)) if one.step > 1]
+    return f" There is room for the name of {' and '.join(named)}." if named else ""
 
 
 def _label(ax: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 FORMATS: Final = ("svg", "pdf", "png")
 
 
-def save(ax: Axes, path: Path, *, dpi: int = 200) -> None:
+def save(ax: Axes, path: Path | str, *, dpi: int = 200) -> None:
     """By the ending of the name: svg, pdf or png. The same picture gives the same bytes."""
+    path = Path(path)
     kind = path.suffix[1:].lower()
     if kind not in FORMATS:
         raise ValueError(f"cannot draw {path.name}: end its name in .{', .'.join(FORMATS)}")
