@@ -28,7 +28,7 @@ def pairs(corpus: dict[str, object]) -> list[tuple[str, str]]:
 
 def test_text_and_json_lines_become_corpora_with_what_was_made_as_the_source(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "mono").mkdir()
-    (tmp_path / "mono" / "a.en").write_text("two red dogs.\nten\n", encoding="utf-8")
+    (tmp_path / "mono" / "a.en").write_text("two red dogs.\nthree old houses.\n", encoding="utf-8")
     (tmp_path / "mono" / "b.jsonl").write_text(json.dumps({"said": "ten old houses."}) + "\n", encoding="utf-8")
     for pattern in ("a.en", "b.jsonl"):
         done = run(exported, "--shards", tmp_path / "mono" / pattern, "--out", tmp_path / pattern, "--field", "said")
@@ -38,7 +38,7 @@ def test_text_and_json_lines_become_corpora_with_what_was_made_as_the_source(exp
         )
     (text,) = yaml.safe_load((tmp_path / "a.en" / "corpus.yaml").read_text("utf-8"))
     assert (text["name"], text["tag"], text["weight"]) == ("back-a.en", "<bt>", 1.0)
-    assert pairs(text) == [("zwei rote Hunde.", "two red dogs."), ("zehn", "ten")]
+    assert pairs(text) == [("zwei rote Hunde.", "two red dogs."), ("drei alte Häuser.", "three old houses.")]
     (lines,) = yaml.safe_load((tmp_path / "b.jsonl" / "corpus.yaml").read_text("utf-8"))
     assert pairs(lines) == [("zehn alte Häuser.", "ten old houses.")]
 
