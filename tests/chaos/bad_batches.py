@@ -109,6 +109,7 @@ def config(guarded: bool) -> TrainingConfig:
         "guard": {"spike": 10.0 if guarded else None},
         "log_every": 1,
         "validate_every": UPDATES,
+        "checkpoints": {"every": None},  # each run begins anew in the same folder
     }
     return TrainingConfig.model_validate(settings)
 
@@ -138,7 +139,7 @@ def run(way: str, position: int, guarded: bool, folder: Path) -> dict[str, bool]
     )
     objective = Moody(trainer.model, trainer.config.loss)
     objective.way = way
-    trainer.objective, witness.trainer = objective, trainer
+    trainer.gradients.objective, witness.trainer = objective, trainer
     if not guarded:
         trainer.guard._strange = lambda *_: None  # type: ignore[method-assign]
     outcome = trainer.run()

@@ -161,13 +161,46 @@ def test_a_training_keeps_others_out_and_says_how_far_it_came_when_interrupted(f
     assert training.returncode == 130, said
     assert "Traceback" not in said
     last = said.splitlines()[-1]
-    rest = r"; no model was kept; the same command begins anew \(the prepared text is used again\)"
+    rest = r", before the first checkpoint; the same command begins anew \(the text stays prepared\)"
     assert re.fullmatch(r"stopped at update [\d,]+" + rest, last), said
     translated = run("translate", "run", "3 May 1999", cwd=folder)
     unfinished = "error: run is a run that did not finish: there is no model in it yet; train it again\n"
     assert (translated.returncode, translated.stderr) == (2, unfinished)
     peeked = run("peek", "run", cwd=folder)
     assert (peeked.returncode, peeked.stderr.endswith("did you mean run/prepared?\n")) == (2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_training_that_is_asked_to_end_saves_and_goes_on_when_it_is_started_again(
+    folder: Path, processes: str
+) -> None:
+    training = begun(folder, processes)
+    try:
+        training.send_signal(signal.SIGTERM)
+        _, said = training.communicate(timeout=60)
+    finally:
+        training.kill()
+    assert training.returncode == 143, said
+    assert "Traceback" not in said
+    found = re.fullmatch(
+        r"stopped at update [\d,]+; the same command goes on from update ([\d,]+)", said.splitlines()[-1]
+    )
+    assert found, said
+    update = int(found[1].replace(",", ""))
+    assert [path.name for path in (folder / "run" / "checkpoints").iterdir()] == [f"update-{update:09}"]
+
+    changes = [part for change in LONG for part in ("--set", change)]
+    shorter = [*changes, "--set", f"training.stop.updates={update + 3}", "--processes", processes]
+    refused = run("train", "r.yaml", "--out", "run", *shorter, cwd=folder)
+    assert refused.returncode == 2
+    assert f" before, {update + 3} now\n" in refused.stderr
+    finished = run("train", "r.yaml", "--out", "run", *shorter, "--changed", cwd=folder)
+    assert finished.returncode == 0, finished.stderr
+    assert f"{update:>7,}  " in finished.stderr
+    assert "going on from here" in finished.stderr
+    assert (folder / "run" / "bundle" / "model.safetensors").exists()
+    assert not (folder / "run" / "checkpoints").exists()
 
 
 def test_a_command_with_a_space_in_it_can_be_pasted(folder: Path) -> None:

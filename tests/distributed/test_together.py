@@ -75,15 +75,26 @@ def test_the_first_update_is_that_of_one_process(run: str, found: dict[str, Any]
     assert largest_difference(one["first"], two["first"]) < 1e-6
 
 
-def test_fifty_updates_have_the_losses_of_one_process(found: dict[str, Any]) -> None:
-    one, two = (found[who]["transformer"]["losses"] for who in ("alone", "first"))
+@pytest.mark.parametrize(("run", "plain"), [("shared out, one", "transformer"), ("bahdanau shared out", "bahdanau")])
+def test_the_first_update_with_shared_out_weights_is_that_of_one_process(
+    run: str, plain: str, found: dict[str, Any]
+) -> None:
+    one, two = found["alone"][plain], found["first"][run]
+    assert two["gradients"][0] == pytest.approx(one["gradients"][0], rel=1e-6)
+    assert two["losses"][0] == pytest.approx(one["losses"][0], rel=1e-7)
+    assert largest_difference(one["first"], two["last"]) < 1e-6
+
+
+@pytest.mark.parametrize("run", ["transformer", "shared out"])
+def test_fifty_updates_have_the_losses_of_one_process(run: str, found: dict[str, Any]) -> None:
+    one, two = found["alone"]["transformer"]["losses"], found["first"][run]["losses"]
     assert len(one) == 50
     assert two == pytest.approx(one, rel=1e-5)
     assert one[-1] < 0.95 * one[0]
 
 
 def test_all_processes_end_with_bitwise_the_same_weights(found: dict[str, Any]) -> None:
-    for run in ("transformer", "r_drop", "bahdanau"):
+    for run in ("transformer", "r_drop", "bahdanau", "shared out"):
         assert largest_difference(found["first"][run]["last"], found["second"][run]["last"]) == 0.0
         assert found["first"][run]["which"] == found["second"][run]["which"]
 

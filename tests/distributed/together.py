@@ -69,8 +69,10 @@ class Random(Reader):
 class MeanOfMeans(Trainer):
     """What one must not do: each process divides by its own tokens, and the means are averaged."""
 
-    def _backward(self, batch: Batch, last: bool) -> float:
-        return super()._backward(batch, last=False)
+    def __init__(self, *settings: Any, **named: Any) -> None:
+        super().__init__(*settings, **named)
+        shared = self.gradients.of_batch
+        self.gradients.of_batch = lambda batch, _: shared(batch, False)  # type: ignore[method-assign]
 
     def _sums(self, total: float, share: list[Batch]) -> tuple[float, float, float]:
         self.own = float(sum((batch.target != PAD).sum() for batch in share))
@@ -98,6 +100,7 @@ def trained(
         "snapshots": {"every": 20, "average": 2},
         "log_every": 1,
         "validate_every": updates,
+        "checkpoints": {"every": None},
     }
     seed_weights(1)
     config = TrainingConfig.model_validate(settings | changes)
@@ -109,7 +112,8 @@ def trained(
         if event["event"] == "update":
             found["losses"].append(event["loss"])
             found["gradients"].append(event["gradient"])
-            found["first"] = found["first"] or copied(model)
+            if config.parallel == "ddp":  # gathering shares takes all processes, and only the first is told
+                found["first"] = found["first"] or copied(model)
 
     trainer = kind(model, Random(), config, lambda _: {"bleu": 0.0, "loss": 1.0}, folder, group=group, tell=tell)
     outcome = trainer.run()
@@ -143,6 +147,9 @@ def main() -> None:
             "transformer": trained(group, Trainer, "transformer", folder, UPDATES),
             "r_drop": trained(group, Trainer, "transformer", folder, 3, loss={"r_drop": 2.0}),
             "bahdanau": trained(group, Trainer, "bahdanau", folder, 3),
+            "shared out": trained(group, Trainer, "transformer", folder, UPDATES, parallel="fsdp"),
+            "shared out, one": trained(group, Trainer, "transformer", folder, 1, parallel="fsdp", ema=None),
+            "bahdanau shared out": trained(group, Trainer, "bahdanau", folder, 1, parallel="fsdp", ema=None),
             "mean of means": trained(group, MeanOfMeans, "transformer", folder, 3),
         }
         torch.save(found, folder / f"{group.rank}-of-{group.size}.pt")

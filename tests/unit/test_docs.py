@@ -108,7 +108,7 @@ def test_the_page_on_the_paper_lists_every_option_that_can_depart_from_it() -> N
     said = {(owner, name) for owner, name, _ in DEFAULT.findall(read("paper.md"))}
     structure = {("TransformerConfig", "family"), ("SearchOptions", "penalty"), ("SearchOptions", "max_length")}
     structure |= {("TrainingConfig", part) for part in ("batch", "loss", "optimizer", "schedule", "stop", "guard")}
-    structure |= {("TrainingConfig", part) for part in ("snapshots", "validate_every", "log_every")}
+    structure |= {("TrainingConfig", part) for part in ("snapshots", "checkpoints", "validate_every", "log_every")}
     assert {option for option in defaults() if option[0] != "RecurrentConfig"} - structure - said == set()
 
 

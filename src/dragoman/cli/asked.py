@@ -42,6 +42,15 @@ class Asked(NamedTuple):
     name: str
     """Of the run: the last part of its folder."""
 
+    @property
+    def kept(self) -> dict[str, object]:
+        """What decides how the run goes, to be compared when the same is asked for again, perhaps from elsewhere."""
+        source, target = (
+            [path if "://" in path else str(Path(path).absolute()) for path in side]
+            for side in (self.source, self.target)
+        )
+        return {"source": source, "target": target, "time": self.time, "set": self.changes}
+
 
 def the_recipe(command: str, paths: list[Path]) -> Path | None:
     """The one that was given, if any was."""
@@ -84,6 +93,28 @@ def planned(asked: Asked, progress: "Progress", machine: "Machine | None" = None
             raise
         mend = f"is {asked.recipe.name} text to train on? That is given with --source and --target"
         raise ValueError(f"{error}\n{mend}") from error
+
+
+def begun(asked: Asked, folder: Path, changed: bool) -> "Plan | None":
+    """The recipe that was chosen when this run was begun, if the same is asked for again; None if there is no such run.
+
+    What a run chooses follows from the clock and the machine, too: choosing again would be another run.
+    """
+    from dragoman.experiment.again import ASKED, refuse_asked, remember_asked
+    from dragoman.experiment.autopilot import Plan
+    from dragoman.experiment.preflight import is_under_way
+    from dragoman.experiment.recipe import changed as with_changes
+    from dragoman.experiment.recipe import load_recipe
+
+    if asked.recipe is not None or not (folder / ASKED).is_file() or not is_under_way(folder):
+        return None
+    kept = load_recipe(folder / "recipe.yaml")
+    if not changed:
+        refuse_asked(folder, asked.kept)
+        return Plan(kept, (), ())
+    remember_asked(folder, asked.kept)
+    time = [f"training.stop.time={asked.time}"] if asked.time else []
+    return Plan(with_changes(kept, [*asked.changes, *time]), (), ())
 
 
 def _chosen(asked: Asked, progress: "Progress", machine: "Machine | None") -> "Plan":

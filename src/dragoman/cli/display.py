@@ -48,6 +48,16 @@ def said(event: Event) -> str | None:
             return f"{at}  the time is enough for {event['last']:,} updates"
         case "left out":
             return f"{at}  left out, because {event['reason']}: {'; '.join(event['batches'])}"
+        case "resumed":
+            changed = f"; {_changed(event['then'], event['now'])}" if "now" in event else ""
+            return f"{at}  going on from here{changed}"
+        case "pieces":
+            cut = f"each batch is cut into {event['pieces']} pieces, for lack of memory"
+            return f"{at}  {cut if event['pieces'] > 1 else 'memory is enough for the longest batch'}"
+        case "not saved":
+            return f"{at}  the state after update {event['checkpoint']:,} could not be saved: {event['reason']}"
+        case "damaged" if "checkpoint" in event:
+            return f"{at}  a checkpoint is damaged: {event['checkpoint']}"
         case "damaged":
             return f"{at}  {event['snapshots']:,} snapshots cannot be read again, and are left out of the average"
         case "validation":
@@ -65,6 +75,12 @@ def said(event: Event) -> str | None:
         case "end":
             return f"{at}  end: {event['why']}; keeping {event['kept']}"
     return None
+
+
+def _changed(then: tuple[int, int], now: tuple[int, int]) -> str:
+    """That bitwise the same weights are no longer to be expected."""
+    before, after = (f"{processes} processes of {threads} threads" for processes, threads in (then, now))
+    return f"it ran in {before} and now in {after}: same batches, but numbers will differ in their last digits"
 
 
 class _Lines:
@@ -97,7 +113,7 @@ class _View:
                 "rate": f"{event['rate']:.1e}",
             }
         elif line := said(event):
-            style = {"left out": "red", "end": "bold", "score": "bold"}.get(event["event"], "")
+            style = {"left out": "red", "not saved": "red", "end": "bold", "score": "bold"}.get(event["event"], "")
             self.live.console.print(Text(line, style=style), soft_wrap=True)
         if event["event"] == "validation":
             self.numbers |= {"BLEU": f"{event['bleu']:.1f}", "chrF": f"{event['chrf']:.1f}"}

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dragoman.cli.align import align
+from dragoman.cli.backtranslate import backtranslate
 from dragoman.cli.doctor import doctor
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.evolve import evolve
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command(cls=TakesTexts)(translate)
+app.command()(backtranslate)
 app.command()(export)
 app.command()(evaluate)
 app.command()(score)

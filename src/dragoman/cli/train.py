@@ -1,13 +1,15 @@
 """`dragoman train`: from a recipe, or from two text files and nothing else, to a model."""
 
+import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.asked import Changes, Processes, RecipeFiles, Sources, Targets
+from dragoman.cli.asked import Asked, Changes, Processes, RecipeFiles, Sources, Targets
 
 if TYPE_CHECKING:
     from dragoman.experiment.autopilot import Plan
@@ -28,6 +30,9 @@ def train(
     ] = None,
     processes: Processes = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write for TensorBoard too.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Go on with a run although its recipe is no longer the one it began with.")
+    ] = False,
     recipe_only: Annotated[
         bool, typer.Option("--recipe-only", help="Write FOLDER/recipe.yaml, to look at or to edit, and stop.")
     ] = False,
@@ -37,23 +42,32 @@ def train(
     Give a recipe, or --source and --target alone: then the size of the data and --time decide the rest, and each
     choice is printed with its reason. FOLDER keeps the recipe, the log (log.jsonl) and the curves (curves.png).
 
+    Whatever ended a training, the same command goes on from its last checkpoint, and comes to the same model. SIGTERM
+    saves one and ends (exit code 143), SIGUSR1 saves one and goes on.
+
         dragoman train --source a.en --target a.de --out run/
 
         dragoman train recipe.yaml --out run/
     """
     from rich.console import Console
 
-    from dragoman.cli.asked import Asked, planned, the_recipe
+    from dragoman.cli.asked import begun, planned, the_recipe
     from dragoman.cli.progress import shown
     from dragoman.experiment.lock import refuse_running
     from dragoman.experiment.preflight import of_folder, refuse
+    from dragoman.training.wishes import TERMINATED, Terminated
 
-    refuse([of_folder(out)])
-    refuse_running(out)
     given = the_recipe("train", recipe or [])
     asked = Asked("train", given, set_ or [], source or [], target or [], time, out.absolute().name)
+    if "RANK" in os.environ:
+        from dragoman.cli.train_company import train_in_company
+
+        train_in_company(asked, out, tensorboard, changed)
+        return
+    refuse([of_folder(out)])
+    refuse_running(out)
     with shown() as progress:
-        plan = planned(asked, progress)
+        plan = begun(asked, out, changed) or planned(asked, progress)
     console = Console(highlight=False, markup=False)
     explain(plan, console)
     if recipe_only:
@@ -61,13 +75,14 @@ def train(
         command = shlex.join(["dragoman", "train", str(out / "recipe.yaml"), "--out", str(out)])
         console.print(f"edit {out / 'recipe.yaml'}, and then: {command}", soft_wrap=True)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # while training, it is heard otherwise
     try:
-        _carry_out(plan, out, processes, tensorboard)
-    except KeyboardInterrupt:
+        _carry_out(asked, plan, out, processes, tensorboard, changed)
+    except (KeyboardInterrupt, Terminated, SystemExit) as error:
         errors = Console(stderr=True, highlight=False, markup=False)
         errors.show_cursor()  # a process that was showing how far it is may have left it hidden
         errors.print(_stopped(out), soft_wrap=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else TERMINATED) from None
     console.print(f"the model is in {out / 'bundle'}, its curves in {out / 'curves.png'}", soft_wrap=True)
     console.print(f"try it: {shlex.join(['dragoman', 'translate', str(out), 'A text.'])}", soft_wrap=True)
 
@@ -113,24 +128,21 @@ def _tell_left_out(recipe: "Recipe", folder: Path) -> None:
         Console(highlight=False).print(told, soft_wrap=True)
 
 
-def _carry_out(plan: "Plan", out: Path, processes: int | None, tensorboard: bool) -> None:
+def _carry_out(asked: Asked, plan: "Plan", out: Path, processes: int | None, tensorboard: bool, changed: bool) -> None:
     """Prepare and train; whatever would stop it later is refused first."""
     from dragoman.cli.display import display
-    from dragoman.cli.progress import shown
     from dragoman.experiment.launch import launch, num_processes
     from dragoman.experiment.lock import alone_in
     from dragoman.experiment.machine import this_machine
     from dragoman.experiment.preflight import Order, preflight, refuse
-    from dragoman.experiment.run import begin, carry_out, typed
+    from dragoman.experiment.run import carry_out, typed
     from dragoman.training.parallel import Group
 
     count = num_processes(processes, plan.recipe.training.batches_per_update)
     refuse(preflight(Order(plan.recipe, out, count, tensorboard), this_machine()))
     command = typed(sys.argv[1:])
     with alone_in(out):
-        with shown() as progress:
-            begin(plan.recipe, out, progress=progress)
-        _tell_left_out(plan.recipe, out)
+        prepare_run(asked, plan, out, changed)
         if count == 1:
             with display() as tell:
                 carry_out(out, Group(), tell, command, tensorboard)
@@ -138,14 +150,32 @@ def _carry_out(plan: "Plan", out: Path, processes: int | None, tensorboard: bool
             launch(out, count, command, tensorboard)
 
 
-def _stopped(out: Path) -> str:
-    """How far a training came that was interrupted, and what is left of it."""
-    from dragoman.experiment.log import LOG, read_log
+def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
+    """Make the folder of the run, or see that it may go on; and prepare its text, if that is not done."""
+    from dragoman.cli.progress import shown
+    from dragoman.experiment.again import remember_asked
+    from dragoman.experiment.run import begin
 
-    if (out / "bundle").exists():
-        return f"stopped while the model was scored; it is in {out / 'bundle'}"
+    with shown() as progress:
+        begin(plan.recipe, out, progress=progress, changed=changed)
+    if asked.recipe is None:
+        remember_asked(out, asked.kept)
+    _tell_left_out(plan.recipe, out)
+
+
+def _stopped(out: Path) -> str:
+    """How far a training came that was ended, and what is left of it."""
+    from dragoman.experiment.log import LOG, read_log
+    from dragoman.experiment.preflight import is_under_way
+
     if not (out / "prepared" / "manifest.json").exists():
         return "stopped before the text was prepared; the same command goes on with that"
-    last = max((event.get("update", 0) for event in read_log(out)), default=0) if (out / LOG).exists() else 0
+    events = read_log(out) if (out / LOG).exists() else []
+    if any(event["event"] == "end" for event in events):
+        return f"stopped while the model was scored; it is in {out / 'bundle'}; the same command does what is left"
+    last = max((event.get("update", 0) for event in events), default=0)
     where = f"at update {last:,}" if last else "before the first report"
-    return f"stopped {where}; no model was kept; the same command begins anew (the prepared text is used again)"
+    saved = max((event["checkpoint"] for event in events if event["event"] == "saved"), default=0)
+    if is_under_way(out):
+        return f"stopped {where}; the same command goes on from update {saved:,}"
+    return f"stopped {where}, before the first checkpoint; the same command begins anew (the text stays prepared)"

@@ -10,18 +10,33 @@ from pathlib import Path
 def main() -> None:
     """Join the others and train. What a user can mend is left for the launcher to say, once."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once and without a word: the launcher says it, once
+    from dragoman.data.workers import end_with
+
+    end_with(os.getppid())  # a launcher that was killed has given the folder free: others may train there
     from dragoman.cli.display import display
     from dragoman.experiment.launch import ORDERS
     from dragoman.experiment.run import carry_out
     from dragoman.training.parallel import joined
+    from dragoman.training.wishes import TERMINATED, Terminated
 
     folder, orders = Path(sys.argv[1]), json.loads(os.environ[ORDERS])
+    complaint = Path(orders["complaint"])
     try:
         with joined() as group, display(group.is_first) as tell:
             carry_out(folder, group, tell, orders["command"], orders["tensorboard"])
     except ValueError as error:
-        Path(orders["complaint"]).write_text(str(error), encoding="utf-8")
+        complaint.write_text(str(error), encoding="utf-8")
+        os.kill(os.getppid(), signal.SIGTERM)  # or else the launcher would start all again, which mends nothing
         raise SystemExit(2) from error
+    except Terminated:
+        raise SystemExit(TERMINATED) from None
+    except RuntimeError as error:
+        if "gloo" not in str(error):
+            raise
+        # Another process is gone, and this one's part is of no use: the launcher starts all of them again.
+        if not complaint.exists():
+            print("a training process was lost; going on from the last checkpoint", file=sys.stderr, flush=True)
+        os._exit(1)  # what is still being saved waits for the lost one
 
 
 if __name__ == "__main__":

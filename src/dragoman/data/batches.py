@@ -10,7 +10,7 @@ from jaxtyping import Int32, Int64
 from numpy import ndarray
 
 from dragoman.data.manifest import Manifest, Prepared
-from dragoman.data.order import BatchConfig, CorpusCells, Order, plan
+from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, Order, plan
 from dragoman.data.shards import Rows, Shard, Texts
 from dragoman.data.vocab import PAD, Vocab
 
@@ -83,7 +83,13 @@ class Reader:
 
     def __call__(self, index: int) -> Batch:
         """The batch of this number, counted through all epochs."""
-        ref = self.order.at(index)
+        return self._read(self.order.at(index), index)
+
+    def longest(self) -> Batch:
+        """A batch of the longest pairs, to try whether memory is enough."""
+        return self._read(self.order.longest(), 0)
+
+    def _read(self, ref: BatchRef, index: int) -> Batch:
         corpus = self.corpora[ref.corpus]
         shard = self._open(corpus.shards[ref.shard])
         rows = shard.rows(ref.rows) if self.sampling is None else self.sampling(shard.texts(ref.rows), index)

@@ -45,6 +45,12 @@ class CorpusConfig(Config):
     )
     target_field: str | int | None = Field(None, description="the same of the target. Else 1 (TSV) or target")
     weight: float = Field(1.0, gt=0.0, allow_inf_nan=False, description="how many times an epoch goes through it")
+    tag: str | None = Field(
+        None,
+        pattern=r"^\S+$",
+        description="a word put before each source sentence, by which a model can tell this corpus: made by "
+        "back-translation, of another domain. Of training corpora alone",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "CorpusConfig":

@@ -80,6 +80,19 @@ class Cutting:
         rows: ndarray = first + permute(places - first, self.num_rows[cell], subkeys(key, cell - cells[0]))
         return rows
 
+    @property
+    def fewest_rows(self) -> int:
+        """That make a batch: of the longest pairs."""
+        return int(self.rows_per_batch.min(initial=np.iinfo(np.int64).max))
+
+    def longest(self) -> tuple[int, Int64[ndarray, " rows"]]:
+        """The shard and the rows of a batch of the longest pairs."""
+        cell = int(self.rows_per_batch.argmin())
+        number = min(int(self.first_batch[cell]), self.num_batches - 1)
+        shard = int(np.searchsorted(self.first_batch_of_shard, number, side="right")) - 1
+        begin, end = self.span(shard, number - int(self.first_batch_of_shard[shard]))
+        return shard, np.arange(begin, end)
+
     def _start(self, number: int) -> int:
         # Cells in which no batch begins share their number with the next cell, and "right" passes over them.
         cell = int(np.searchsorted(self.first_batch, number, side="right")) - 1

@@ -75,6 +75,11 @@ class Order:
         corpus, position = locate(place, self.counts)
         return self._of_corpus(corpus, epoch, position)
 
+    def longest(self) -> BatchRef:
+        """A batch of the longest pairs: that which takes most memory."""
+        corpus = min(range(len(self.corpora)), key=lambda number: self.corpora[number].fewest_rows)
+        return BatchRef(corpus, *self.corpora[corpus].longest())
+
     def _of_corpus(self, corpus: int, epoch: int, position: int) -> BatchRef:
         cutting = self.corpora[corpus]
         turn, position = divmod(position, cutting.num_batches)

@@ -156,7 +156,8 @@ def _cut(corpus: CorpusConfig, work: Path, lines_per_chunk: int, progress: Progr
 def _clean(cut: Cut, settings: CleanConfig, held_out: HeldOut | None, do: Do, progress: Progress) -> Report:
     # A chunk from the middle stands for the corpus better than its beginning.
     profile = profile_of(load_raw(cut.shop, cut.num_chunks // 2), settings)
-    tasks = [CleanTask(cut.shop, chunk, settings, profile, held_out) for chunk in range(cut.num_chunks)]
+    tag = cut.corpus.tag
+    tasks = [CleanTask(cut.shop, chunk, settings, profile, held_out, tag) for chunk in range(cut.num_chunks)]
     report = Report()
     for part in do(clean_chunk, tasks):
         report += part

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dragoman.config import Config
@@ -74,6 +75,7 @@ class CleanTask(NamedTuple):
     settings: CleanConfig
     profile: Profile
     held_out: HeldOut | None
+    tag: str | None = None
 
 
 def clean_chunk(task: CleanTask) -> Report:
@@ -81,11 +83,17 @@ def clean_chunk(task: CleanTask) -> Report:
     report = task.shop.report(task.chunk)
     if not report.exists():
         cleaned = clean(load_raw(task.shop, task.chunk), task.settings, task.profile, task.held_out)
-        columns = {"source": cleaned.source, "target": cleaned.target, "line": pa.array(cleaned.line)}
+        source = _tagged(cleaned.source, task.tag) if task.tag else cleaned.source
+        columns = {"source": source, "target": cleaned.target, "line": pa.array(cleaned.line)}
         _save(task.shop.cleaned(task.chunk), pa.record_batch(columns))
         content = cleaned.report.model_dump_json().encode()
         write_durably(report, lambda sink: sink.write(content))
     return Report.model_validate_json(report.read_bytes())
+
+
+def _tagged(texts: pa.LargeStringArray, tag: str) -> pa.LargeStringArray:
+    word, space = (pa.scalar(text, pa.large_string()) for text in (tag, " "))
+    return pc.binary_join_element_wise(word, texts, space)
 
 
 class EncodeTask(NamedTuple):

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from dragoman.data.durable import write_durably
+
 LOG: Final = "log.jsonl"
 
 _CURVES: Final = ("loss", "rate", "gradient", "tokens_per_second", "bleu", "chrf")
@@ -13,9 +15,11 @@ _CURVES: Final = ("loss", "rate", "gradient", "tokens_per_second", "bleu", "chrf
 class Log:
     """Use it in a `with` statement. Each line is written at once: a killed run has told all it knew."""
 
-    def __init__(self, folder: Path, tensorboard: bool = False) -> None:
+    def __init__(self, folder: Path, tensorboard: bool = False, goes_on: bool = False) -> None:
+        """A run that goes on adds to the log it has; any other begins a new one."""
         self._board = _board(folder) if tensorboard else None  # first: it may be missing
-        self._file = (folder / LOG).open("w", encoding="utf-8")
+        self._folder = folder
+        self._file = (folder / LOG).open("a" if goes_on else "w", encoding="utf-8")
 
     def __enter__(self) -> "Log":
         return self
@@ -28,12 +32,23 @@ class Log:
             self._board.close()
 
     def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] == "resumed":
+            self._rewind(event["update"])
         print(json.dumps(event, ensure_ascii=False), file=self._file, flush=True)
         if self._board and event["event"] in ("update", "validation"):
             group = "training" if event["event"] == "update" else "validation"
             for name in _CURVES:
                 if name in event:
                     self._board.add_scalar(f"{group}/{name}", event[name], event["update"])
+
+    def _rewind(self, update: int) -> None:
+        """Forget what will happen again: the log of a run that was killed reads like that of one that was not."""
+        events = [event for event in read_log(self._folder) if event.get("update", update + 1) <= update]
+        kept = [event for number, event in enumerate(events) if event["event"] != "begin" or number == 0]
+        text = "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept)
+        self._file.close()
+        write_durably(self._folder / LOG, lambda sink: sink.write(text.encode()))
+        self._file = (self._folder / LOG).open("a", encoding="utf-8")
 
 
 def _board(folder: Path) -> Any:

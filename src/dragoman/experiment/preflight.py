@@ -60,7 +60,7 @@ def of_folder(folder: Path) -> Finding:
     """Whether a run can be written there."""
     if folder.exists() and not folder.is_dir():
         return Finding("folder", "problem", f"{folder} is a file: give --out a folder")
-    if (folder / "bundle").exists():
+    if (folder / "bundle").exists() and not is_under_way(folder):
         model = f"{folder} holds a finished model in {folder / 'bundle'}"
         return Finding("folder", "problem", f"{model}: give another --out, or delete it")
     try:
@@ -70,6 +70,11 @@ def of_folder(folder: Path) -> Finding:
         reason = error.strerror or str(error)
         return Finding("folder", "problem", f"nothing can be written to {folder} ({reason}): give another --out")
     return Finding("folder", "ok", f"{folder} can be written to")
+
+
+def is_under_way(folder: Path) -> bool:
+    """Whether a run was begun there that has something to go on from. A finished one has removed its checkpoints."""
+    return any((folder / "checkpoints").glob("update-*"))
 
 
 def existing(folder: Path) -> Path:

@@ -19,9 +19,10 @@ from dragoman.data.progress import Progress
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.proof import ENOUGH, export_bundle
 from dragoman.evaluation.metrics import compare
+from dragoman.experiment.again import refuse_changes
 from dragoman.experiment.curves import draw
-from dragoman.experiment.log import LOG, Log, read_log
-from dragoman.experiment.preflight import of_folder, refuse
+from dragoman.experiment.log import Log, read_log
+from dragoman.experiment.preflight import is_under_way, of_folder, refuse
 from dragoman.experiment.probe import Probe, chosen
 from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
 from dragoman.experiment.split import Split, split_off
@@ -44,17 +45,23 @@ CURVES: Final = "curves.png"
 Tell = Callable[[Event], None]
 
 
-def begin(recipe: Recipe, folder: Path, num_workers: int = 2, progress: Progress | None = None) -> Recipe:
-    """Make the folder of a run and prepare its data; the recipe as it will be run, which is kept there too."""
+def begin(
+    recipe: Recipe, folder: Path, num_workers: int = 2, progress: Progress | None = None, changed: bool = False
+) -> Recipe:
+    """Make the folder of a run and prepare its data; the recipe as it will be run, which is kept there too.
+
+    A run that was begun before goes on, if its recipe is the same or a `changed` one is meant.
+    """
     refuse([of_folder(folder)])
     split = None if recipe.data.dev else split_off(recipe.data.train, recipe.data.split, recipe.seed, folder)
     if split:
         recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": split.corpus})})
+    if is_under_way(folder):
+        refuse_changes(load_recipe(folder / RECIPE), recipe, changed)
     _refuse_other(folder, _preparation(recipe), split)
     folder.mkdir(parents=True, exist_ok=True)
     if split:
         split.write()
-    (folder / LOG).unlink(missing_ok=True)  # of a run that did not finish
     prepare(_preparation(recipe), folder / PREPARED, num_workers, progress)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     return recipe
@@ -70,19 +77,22 @@ def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorb
     seed_weights(recipe.seed)
     model = build(shape)
     keep_freed_memory()
-    with Log(folder, tensorboard) if group.is_first else nullcontext(_unheard) as log:
+    with Log(folder, tensorboard, is_under_way(folder)) if group.is_first else nullcontext(_unheard) as log:
         probe = _probe(recipe, held_out[0], vocab, model, folder) if group.is_first else _unheard
         listen = partial(_heard, (log, tell, probe), folder, recipe.name)
         listen(_beginning(recipe, prepared, model))
         validator = _validator(recipe, held_out[0], vocab, group)
-        outcome = _trainer(recipe, prepared, vocab, model, validator, folder, listen).run()
+        trainer = _trainer(recipe, prepared, vocab, model, validator, folder, listen)
+        outcome = trainer.run()
         _round(model, recipe.store)
         card = _card(recipe, prepared, model, outcome, command)
         bundled = partial(_bundled, recipe, folder, shape, model, vocab) if group.is_first else _unbundled
         bundled(card)  # at once: whatever happens while test sets are translated, the model is safe
         scores = _scores(held_out, recipe.validation, vocab, model, group, listen)
         bundle = bundled(card.model_copy(update={"scores": tuple(scores)}))
-        return bundle and _exported(bundle, held_out[0], listen)
+        exported = bundle and _exported(bundle, held_out[0], listen)
+        trainer.checkpoints.remove()  # last: as long as there is one, the same command finishes what is left to do
+        return exported
 
 
 def _refuse_other(folder: Path, preparation: PrepareConfig, split: Split | None) -> None:

@@ -7,6 +7,7 @@ gives scores for the next one. A row is one hypothesis; rows are chosen, repeate
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import torch
@@ -43,6 +44,13 @@ class Seq2Seq(nn.Module, ABC, Generic[MemoryT, StateT]):
     """Number of target token ids."""
     max_target: int | None = None
     """The longest target it can write, in tokens with EOS; None = any."""
+
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        """Modules that are used by calling them and in no other way: each can be gathered when its turn comes, where
+        weights are shared out over processes. What is in none of them is gathered for the whole pass.
+        """
+        return ()
 
     @abstractmethod
     def encode(self, source: Source) -> MemoryT:

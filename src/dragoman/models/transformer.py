@@ -1,5 +1,6 @@
 """The Transformer: section 3 of the paper, top to bottom."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -154,6 +155,11 @@ class Transformer(Seq2Seq[Memory, TransformerState]):
         self.decoder = Decoder(config, target)
         self.projection = Projection(output)
         xavier(self)
+
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        """The decoder's attention is not among them: it makes its keys and values apart, and before its turn."""
+        return [*self.encoder.layers, *(cast("DecoderLayer", layer).feed_forward for layer in self.decoder.layers)]
 
     def encode(self, source: Source) -> Memory:
         visible = mask.padding(source, PAD)

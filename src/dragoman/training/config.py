@@ -54,6 +54,8 @@ Updates = Annotated[int, Field(ge=1)]
 Every = Updates | Duration
 """How often: a number of updates, or a time."""
 
+Parallel = Literal["ddp", "fsdp"]
+
 Factor = Literal["paper", "warmup", "inverse_sqrt", "cosine", "linear"]
 
 
@@ -135,11 +137,25 @@ class SnapshotConfig(Config):
     )
 
 
+class CheckpointConfig(Config):
+    """The whole state of a run, saved so that the same command goes on from it."""
+
+    every: Every | None = Field(
+        "10m", validate_default=True, description="updates or time between them; null: only when a signal asks for one"
+    )
+    keep: int = Field(2, ge=1, description="how many of the last ones are kept: should one be damaged, another is used")
+
+
 class TrainingConfig(Config):
     """One training."""
 
     batch: BatchConfig = Field(BatchConfig(), description="how pairs are gathered into batches")
     batches_per_update: int = Field(1, ge=1, description="batches whose gradients are summed for one update")
+    pieces: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] = Field(
+        1,
+        description="into which each batch is cut for lack of memory, doubled by itself where an allocation fails; "
+        "auto tries the longest batch before the first update",
+    )
     subword_sampling: float = Field(
         0.0, ge=0.0, lt=1.0, description="BPE-dropout, or sampling of a unigram vocabulary: its rate"
     )
@@ -149,6 +165,7 @@ class TrainingConfig(Config):
     stop: StopConfig = Field(StopConfig(), description="when it is enough")
     validate_every: Every = Field(1000, description="updates or time between two validations")
     snapshots: SnapshotConfig = Field(SnapshotConfig(), description="weights to be averaged")
+    checkpoints: CheckpointConfig = Field(CheckpointConfig(), description="what a run that was killed goes on from")
     ema: float | None = Field(
         None,
         gt=0.0,
@@ -156,5 +173,10 @@ class TrainingConfig(Config):
         description="decay of a moving average of the weights, validated and kept in their place",
     )
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products")
+    parallel: Parallel = Field(
+        "ddp",
+        description="with several processes: ddp, each has the whole model; fsdp, each keeps a share of its weights "
+        "and gathers them when they are needed, for models that do not fit",
+    )
     guard: GuardConfig = Field(GuardConfig(), description="what is done about bad batches")
     log_every: int = Field(50, ge=1, description="updates between two lines of the log")

@@ -17,7 +17,7 @@ class Pace:
     def __init__(self, config: StopConfig) -> None:
         self.config = config
         self.last = config.updates
-        self._marks = [(0, 0.0)]
+        self.marks = [(0, 0.0)]
 
     def plan(self, update: int, elapsed: float) -> bool:
         """Look at the clock after an update; True if the last update is now another one."""
@@ -34,8 +34,8 @@ class Pace:
 
     def _speed(self, update: int, elapsed: float) -> float:
         """Updates a second in the last third of the time so far: a machine that was busy at first may be free now."""
-        then = max(mark for mark in self._marks if mark[1] <= elapsed * 2 / 3)
-        self._marks.append((update, elapsed))
+        then = max(mark for mark in self.marks if mark[1] <= elapsed * 2 / 3)
+        self.marks.append((update, elapsed))
         return (update - then[0]) / (elapsed - then[1])
 
     def is_over(self, update: int, elapsed: float) -> bool:

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -17,16 +18,20 @@ from dragoman.data.vocab import PAD
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.allocator import give_back_memory
 from dragoman.training.average import MovingAverage, copied, put
+from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.config import TrainingConfig
+from dragoman.training.gradients import Gradients
 from dragoman.training.guard import Guard
-from dragoman.training.objective import Objective
 from dragoman.training.optimizer import adam, set_rate
 from dragoman.training.pace import Pace, is_due
-from dragoman.training.parallel import Group
-from dragoman.training.randomness import seed_batch
+from dragoman.training.parallel import Group, full, whole
 from dragoman.training.schedule import Place, rate
-from dragoman.training.shapes import filled_up
 from dragoman.training.snapshots import Snapshots, mean
+from dragoman.training.state import numbers, restore, tensors
+from dragoman.training.watchdog import Watchdog
+from dragoman.training.wishes import SAVE, Agreed, Terminated, Wishes, heard
+
+CHECKPOINTS: Final = "checkpoints"
 
 Event = dict[str, Any]
 """Something that happened, as it goes into the log: `event` says what."""
@@ -92,31 +97,65 @@ class Trainer:
                 f"batches_per_update {config.batches_per_update} cannot be shared by {self.group.size} processes: "
                 "make it a multiple of their number"
             )
-        self.model, self.reader, self.config, self.validate, self.tell = model, reader, config, validate, tell
-        self.seed, self.num_workers, self.d_model, self.clock = seed, num_workers, d_model, clock
-        self.objective = self.group.wrap(Objective(model, config.loss))
-        self.optimizer = adam(model, config.optimizer)
-        self.moving = MovingAverage(model, config.ema) if config.ema else None
+        self.plain, self.reader, self.config, self.validate, self.tell = model, reader, config, validate, tell
+        is_shared_out = config.parallel == "fsdp" and self.group.size > 1
+        self.model = deepcopy(model) if is_shared_out else model  # validated is a model that is whole
+        self.num_workers, self.d_model, self.clock = num_workers, d_model, clock
+        self.gradients = Gradients(self.model, config, self.group, seed)
+        self.optimizer = adam(self.model, config.optimizer)
+        self.moving = MovingAverage(self.model, config.ema) if config.ema else None
         self.snapshots = Snapshots(folder / "snapshots", config.snapshots.average)
         self.guard, self.pace, self.best = Guard(config.guard), Pace(config.stop), Best()
         self.update, self.elapsed, self.begin = 0, 0.0, clock()
         self.recent = _Recent()
+        self.wishes, self.agreed = Wishes(folder / SAVE), Agreed(pieces=self.gradients.pieces)
+        self.checkpoints = Checkpoints(folder / CHECKPOINTS, config.checkpoints.keep, self.group)
+        self.watchdog = Watchdog(folder, self.group)
 
     def run(self) -> Outcome:
-        """Train until it is enough."""
-        if self.group.is_first:
-            self.snapshots.clear()
-        share = updates(self.config.batches_per_update, self.group.size, self.group.rank)
+        """Train until it is enough, from the newest checkpoint on if there is one."""
+        self._resume()
+        share = updates(self.config.batches_per_update, self.group.size, self.group.rank, self.update)
         indices = (index for indices in share for index in indices)
         self.model.train()
-        with Loader(self.reader, indices, self.num_workers) as batches:
-            why = ""
-            while not why:
-                why = self._next(batches)
+        with heard(self.wishes), self.watchdog, Loader(self.reader, indices, self.num_workers) as batches:
+            while not (why := self._enough()):
+                self._next(batches)
+        self.checkpoints.finish()
+        self._tell_news()
         return self._end(why)
 
-    def _next(self, batches: Iterator[Batch]) -> str:
-        """One update and what follows from it; why it is the last one, if it is."""
+    def _resume(self) -> None:
+        saved, wrong = self.checkpoints.newest()
+        for told in wrong:
+            self._say("damaged", checkpoint=told)
+        if saved is None:
+            if self.group.is_first:
+                self.snapshots.clear()
+            if self.config.pieces == "auto":
+                self._try_longest()
+            return
+        restore(self, saved.numbers)
+        self.checkpoints.load(saved, tensors(self))
+        now, then = (self.group.size, torch.get_num_threads()), (saved.processes, saved.threads)
+        self._say("resumed", last=self.pace.last, **({} if now == then else {"now": now, "then": then}))
+
+    def _try_longest(self) -> None:
+        """See before the first update whether memory is enough for the batch that takes most of it."""
+        self.gradients.try_out(self.reader.longest())
+        self.agreed = replace(self.agreed, pieces=max(self.group.gathered(self.gradients.pieces)))
+        self._cut_into(self.agreed.pieces)
+
+    def _enough(self) -> str:
+        """Why there is no further update; empty if there is one."""
+        if self.pace.is_over(self.update, self.elapsed):
+            return "all updates are made" if self.update >= self.config.stop.updates else "the time is up"
+        if self.config.stop.patience and self.best.since >= self.config.stop.patience:
+            return f"{self.best.since} validations brought nothing better"
+        return ""
+
+    def _next(self, batches: Iterator[Batch]) -> None:
+        """One update and what follows from it."""
         before = self.elapsed
         self._make(batches)
         if self.guard.enough:
@@ -126,25 +165,49 @@ class Trainer:
             )
         if self.pace.plan(self.update, self.elapsed):
             self._say("planned", last=self.pace.last)
+        self.watchdog.beat(self.update, 3)
         over = self.pace.is_over(self.update, self.elapsed)
-        if is_due(self.config.snapshots.every, self.update, self.elapsed, before) and self.group.is_first:
-            self.snapshots.save(copied(self.model), self.update)
+        if is_due(self.config.snapshots.every, self.update, self.elapsed, before):
+            weights = whole(copied(self.model))
+            if self.group.is_first:
+                self.snapshots.save(weights, self.update)
         if over or is_due(self.config.validate_every, self.update, self.elapsed, before):
             with self._averaged():
                 self._validated(f"update {self.update:,}")
-        if over:
-            return "all updates are made" if self.update >= self.config.stop.updates else "the time is up"
-        if self.config.stop.patience and self.best.since >= self.config.stop.patience:
-            return f"{self.best.since} validations brought nothing better"
-        return ""
+        self._keep_safe(before)
+
+    def _keep_safe(self, before: float) -> None:
+        """Save the state if it is time to, or if it was asked for; and end, if that was."""
+        every = self.config.checkpoints.every
+        ends = bool(every) and bool(self._enough())  # what follows, such as scoring, may be killed as well
+        if self.agreed.save or ends or is_due(every, self.update, self.elapsed, before):
+            self.checkpoints.save(tensors(self), numbers(self))
+        self.checkpoints.look()
+        if self.agreed.end:
+            self.checkpoints.finish()
+        saved = self._tell_news()
+        if self.agreed.end:
+            raise Terminated(self.update, saved)
+
+    def _tell_news(self) -> bool:
+        """Say what became of checkpoints; whether the last of them is safe."""
+        good = False
+        while self.checkpoints.news:
+            news = self.checkpoints.news.popleft()
+            good = news.problem is None
+            self._say("saved" if good else "not saved", checkpoint=news.update, reason=news.problem)
+        return good
 
     def _make(self, batches: Iterator[Batch]) -> None:
         """Make one update, or leave it out."""
         self.update += 1
         learning_rate = rate(self.config.schedule, Place(self.update, self.pace.last, self.d_model))
         set_rate(self.optimizer, learning_rate)
+        self.watchdog.beat(self.update, 0)
         share = [next(batches) for _ in range(self.config.batches_per_update // self.group.size)]
-        total = sum(self._backward(batch, last=batch is share[-1]) for batch in share)
+        self.watchdog.beat(self.update, 1)
+        total = self.gradients.of(share)
+        self.watchdog.beat(self.update, 2)
         loss, tokens, read = self._sums(total, share)
         gradient = self._scaled(tokens)
         objection = self.guard.objection(loss / tokens, gradient)
@@ -161,26 +224,30 @@ class Trainer:
             self._say("update", rate=learning_rate, **self.recent.summary(self.elapsed))
             self.recent = _Recent(since=self.elapsed)
 
-    def _backward(self, batch: Batch, last: bool) -> float:
-        """Add the gradients of a batch to what is there; its summed loss."""
-        source, target = (torch.from_numpy(side).long() for side in (batch.source, batch.target))
-        half = self.config.precision == "bfloat16"
-        if half:
-            source, target = filled_up(source, target, self.model.max_target)
-        seed_batch(self.seed, batch.index)
-        with nullcontext() if last else self.group.apart(self.objective):
-            with torch.autocast("cpu", torch.bfloat16, enabled=half):
-                loss: Tensor = self.objective(source, target)
-            loss.backward()  # type: ignore[no-untyped-call]
-        return loss.item()
-
     def _sums(self, total: float, share: list[Batch]) -> tuple[float, float, float]:
-        """Loss, target tokens and all tokens of the update; and the first process's clock becomes everyone's."""
+        """Loss, target tokens and all tokens of the update; and the first process's clock becomes everyone's.
+
+        What one process was asked for, or needs, becomes known to all with the same sum.
+        """
         written = float(sum((batch.target != PAD).sum() for batch in share))
         read = float(sum((batch.source != PAD).sum() for batch in share))
         now = self.clock() - self.begin if self.group.is_first else 0.0
-        loss, tokens, others, self.elapsed = self.group.sums([total, written, read, now])
+        if self.group.is_first:
+            self.wishes.look()
+        mine = [
+            float(self.wishes.new_saves()),
+            float(self.wishes.end),
+            float(self.gradients.pieces > self.agreed.pieces),
+        ]
+        loss, tokens, others, self.elapsed, *asked = self.group.sums([total, written, read, now, *mine])
+        self.agreed = self.agreed.after(*asked)
+        if self.agreed.pieces > self.gradients.pieces or asked[2]:
+            self._cut_into(max(self.agreed.pieces, self.gradients.pieces))
         return loss, tokens, tokens + others
+
+    def _cut_into(self, pieces: int) -> None:
+        self.gradients.pieces = pieces
+        self._say("pieces", pieces=self.agreed.pieces)
 
     def _scaled(self, tokens: float) -> float:
         """Make the gradient that of the loss per token, clip it, and say how long it was before."""
@@ -188,28 +255,28 @@ class Trainer:
         # The processes' sums were averaged, where their sum is meant.
         torch._foreach_mul_([weight.grad for weight in weights if weight.grad is not None], self.group.size / tokens)
         clip = self.config.optimizer.clip
-        return torch.nn.utils.clip_grad_norm_(weights, clip or float("inf"), foreach=True).item()
+        return full(torch.nn.utils.clip_grad_norm_(weights, clip or float("inf"), foreach=True)).item()
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:
-        """Within it, the model has its moving average in place of its weights, if there is one."""
-        if self.moving is None:
+        """Within it, the plain model has the weights to be validated: those of the moving average, if there is one."""
+        if self.moving is None and self.plain is self.model:
             yield
             return
-        own = copied(self.model)
-        put(self.moving.weights, self.model)
+        own = copied(self.plain)
+        put(whole(self.moving.weights if self.moving else copied(self.model)), self.plain)
         try:
             yield
         finally:
-            put(own, self.model)
+            put(own, self.plain)
 
     def _validated(self, which: str) -> None:
         begin = self.clock()
-        scores = self.validate(self.model)
+        scores = self.validate(self.plain)
         self.model.train()
         give_back_memory()
         if better := self.best.beaten_by(scores, self.config.stop.metric):
-            self.best = Best(which, scores, copied(self.model))
+            self.best = Best(which, scores, copied(self.plain))
         else:
             self.best.since += 1
         took = self.clock() - begin
@@ -223,9 +290,9 @@ class Trainer:
         if lost > 0:
             self._say("damaged", snapshots=lost)
         if len(snapshots) > 1:
-            put(mean(snapshots), self.model)
+            put(mean(snapshots), self.plain)
             self._validated(f"the average of {len(snapshots)} snapshots")
-        put(self.best.weights, self.model)
+        put(self.best.weights, self.plain)
         self._say("end", why=why, kept=self.best.which)
         return Outcome(self.best.weights, self.best.which, self.best.scores, self.update, self.elapsed, why)
 

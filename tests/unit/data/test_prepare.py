@@ -64,6 +64,22 @@ def test_every_pair_ends_in_a_shard_once_with_its_own_line(tmp_path: Path) -> No
     assert seen == {i: (line, line.upper()) for i, line in enumerate(lines)}
 
 
+def test_a_tag_stands_before_each_source_of_its_corpus_and_of_no_other(tmp_path: Path) -> None:
+    made, found = write(tmp_path, "made", sentences(200, seed=3)), write(tmp_path, "found", sentences(200, seed=4))
+    held_out = write(tmp_path, "dev", sentences(200, seed=3)[:10])
+    tagged = made.model_copy(update={"tag": "<bt>"})
+    prepared = prepare(config(tagged, found, held_out=(held_out,)), tmp_path / "out")
+    vocab = Vocab.load(tmp_path / "out")
+    for number, before in enumerate(("<bt> ", "")):
+        shard = prepared.shard(number, 0)
+        rows = shard.rows(np.arange(5))
+        lines = sentences(200, seed=3 + number)
+        for line, source, target in zip(shard.lines(np.arange(5)), rows.source.rows(), rows.target.rows(), strict=True):
+            assert vocab.source.decode(np.array(source)) == before + lines[line]
+            assert vocab.target.decode(np.array(target)) == lines[line].upper()
+    assert prepared.manifest.corpora[0].num_pairs == 190  # what is held out is known without the tag
+
+
 def test_duplicates_stay_once_wherever_they_stand_and_are_reported(tmp_path: Path) -> None:
     lines = sentences(600, seed=2)
     repeated = [*lines, lines[5], lines[599], lines[5]]

@@ -68,3 +68,20 @@ def test_tensorboard_gets_the_curves(tmp_path: Path) -> None:
         "validation/loss": [(50, 7.0)],
         "validation/bleu": [(50, 1.5)],
     }
+
+
+def test_a_run_that_goes_on_forgets_what_will_happen_again(tmp_path: Path) -> None:
+    def event(name: str, update: int) -> dict[str, object]:
+        return {"event": name, "update": update, "seconds": 0.5}
+
+    with Log(tmp_path) as log:
+        for happened in (event("begin", 0), event("update", 5), event("validation", 5), event("update", 10)):
+            log(happened)
+    with (tmp_path / LOG).open("a") as cut_off:  # killed while it wrote
+        cut_off.write('{"event": "upd')
+    with Log(tmp_path, goes_on=True) as log:
+        log(event("begin", 0))
+        log(event("resumed", 5))
+        log(event("update", 10))
+    told = [(found["event"], found["update"]) for found in read_log(tmp_path)]
+    assert told == [("begin", 0), ("update", 5), ("validation", 5), ("resumed", 5), ("update", 10)]

@@ -154,7 +154,8 @@ def test_everything_told_is_in_the_log_and_drawn(finished: dict[str, Any]) -> No
     told = finished["told"]
     assert json.loads(json.dumps(told)) == read_log(finished["folder"])
     kinds = [event["event"] for event in told]
-    assert kinds == ["begin", "update", "validation", "update", "update", "validation", "end", *["score"] * 4, "export"]
+    after = ["saved", "end", *["score"] * 4, "export"]
+    assert kinds == ["begin", "update", "validation", "update", "update", "validation", *after]
     assert (told[0]["pairs"], told[0]["last"], told[0]["vocabulary"]) == (410, 12, 330)
     assert all(len(event["samples"]) == 2 for event in told if event["event"] == "validation")
     assert [event["tokens_per_second"] > 100 for event in told if event["event"] == "update"] == [True] * 3

@@ -86,5 +86,10 @@ def trainer(batches: list[Batch], tmp_path: Path) -> Callable[..., Trainer]:
 
 
 def described(config: Mapping[str, Any]) -> TrainingConfig:
-    usual = {"schedule": {"factors": ["warmup"], "rate": 0.01, "warmup": 5}, "validate_every": 1000, "log_every": 1}
+    usual = {
+        "schedule": {"factors": ["warmup"], "rate": 0.01, "warmup": 5},
+        "validate_every": 1000,
+        "log_every": 1,
+        "checkpoints": {"every": None},  # several trainers of one test may share a folder
+    }
     return TrainingConfig.model_validate(usual | dict(config))

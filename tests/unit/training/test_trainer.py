@@ -326,8 +326,8 @@ class Poisoned(Objective):
 
 
 def poisoned(made: Trainer, *bad: int) -> Trainer:
-    made.objective = Poisoned(made.model, made.config.loss)
-    made.objective.bad = frozenset(bad)
+    made.gradients.objective = Poisoned(made.model, made.config.loss)
+    made.gradients.objective.bad = frozenset(bad)
     return made
 
 

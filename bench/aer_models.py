@@ -1,0 +1,107 @@
+"""The models whose attention is scored against gold alignments: a small Transformer and a Bahdanau, both directions.
+
+    python bench/aer_models.py FOLDER --data DATA [--time 38m] [--only transformer-de-en ...]
+
+The pairs of Tatoeba and LibreOffice in DATA, lower-cased and cut at punctuation as the gold set is, go to FOLDER as
+general.de and general.en (bench/aligners.py takes the same files), and dev.de and dev.en; then the four models are
+trained, two at a time, one core and one thread each. One that is there is not trained again. When all are there:
+
+    dragoman align FOLDER/transformer-de-en --source test.de --target test.en --gold gold.talp --search --grid grid.png
+
+The gold set is Europarl, the training text is not: error rates of all who learn from it suffer by that.
+"""
+
+import argparse
+import gzip
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PIECES = re.compile(r"'s\b|\w+(?:-\w+)*|[^\w\s]")
+CORPORA = ("tatoeba-en-de/train", "libreoffice-en-de/train")
+RECIPE = """\
+name: {name}
+source_language: {source}
+target_language: {target}
+data:
+  train: [{{source: general.{source}, target: general.{target}}}]
+  dev: {{source: dev.{source}, target: dev.{target}}}
+  vocabulary: {{kind: bpe, size: 10000, joint: true}}
+model:
+{model}
+training:
+  batch: {{tokens: 4096}}
+  optimizer: {{clip: 1.0}}
+  schedule: {{factors: [warmup, linear], rate: {rate}, warmup: 500}}
+  stop: {{updates: 40000, time: {time}, metric: bleu}}
+  validate_every: 4m
+  ema: 0.998
+  precision: bfloat16
+validation:
+  reading: {{tokenised: true}}
+  max_pairs: 300
+"""
+MODELS = {
+    "transformer": ("  {preset: small, dropout: 0.1, norm: pre, attention_bias: true}", "1.2e-3"),
+    "bahdanau": (
+        "  {preset: bahdanau, d_model: 256, d_embedding: 256, num_layers: 1, dropout: 0.2, tie: target}",
+        "2e-3",
+    ),
+}
+DIRECTIONS = (("de", "en"), ("en", "de"))
+
+
+def cut(line: str) -> str:
+    return " ".join(PIECES.findall(line.lower()))
+
+
+def read(path: Path) -> list[str]:
+    return gzip.decompress(path.read_bytes()).decode().removesuffix("\n").split("\n")
+
+
+def write_texts(folder: Path, data: Path) -> None:
+    for language in ("de", "en"):
+        general = [cut(line) for corpus in CORPORA for line in read(data / f"{corpus}.{language}.gz")]
+        (folder / f"general.{language}").write_text("\n".join(general) + "\n", encoding="utf-8")
+        dev = [cut(line) for line in read(data / f"tatoeba-en-de/dev.{language}.gz")]
+        (folder / f"dev.{language}").write_text("\n".join(dev) + "\n", encoding="utf-8")
+
+
+def start(folder: Path, name: str, time: str, core: int) -> subprocess.Popen[bytes]:
+    family, source, target = name.split("-")
+    model, rate = MODELS[family]
+    recipe = RECIPE.format(name=name, source=source, target=target, model=model, rate=rate, time=time)
+    (folder / f"{name}.yaml").write_text(recipe, encoding="utf-8")
+    command = [sys.executable, "-m", "dragoman", "train", f"{name}.yaml", "--out", name, "--processes", "1"]
+    log = (folder / f"{name}.log").open("ab")
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    pin = [sorted(os.sched_getaffinity(0))[core]]
+    return subprocess.Popen(
+        command, cwd=folder, env=env, stdout=log, stderr=log, preexec_fn=lambda: os.sched_setaffinity(0, pin)
+    )
+
+
+def main() -> None:
+    names = [f"{family}-{source}-{target}" for family in MODELS for source, target in DIRECTIONS]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--time", default="38m", help="of training, for each")
+    parser.add_argument("--only", nargs="+", choices=names, default=names)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if not (given.folder / "dev.en").exists():
+        write_texts(given.folder, given.data)
+    wanted = [name for name in given.only if not (given.folder / name / "bundle").exists()]
+    for pair in (wanted[at : at + 2] for at in range(0, len(wanted), 2)):
+        print("training", " and ".join(pair), flush=True)
+        running = [start(given.folder, name, given.time, core) for core, name in enumerate(pair)]
+        codes = [process.wait() for process in running]
+        if any(codes):
+            raise SystemExit(f"exit codes {codes}; see the logs in {given.folder}")
+
+
+if __name__ == "__main__":
+    main()

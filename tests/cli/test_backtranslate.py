@@ -1,0 +1,50 @@
+"""`dragoman backtranslate` as installed: target text in, tagged pairs out, ready for a recipe."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from dragoman.data.corpus import CorpusConfig, read_chunks
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(DRAGOMAN), "backtranslate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def pairs(corpus: dict[str, object]) -> list[tuple[str, str]]:
+    chunks = list(read_chunks(CorpusConfig.model_validate(corpus), 100))
+    return [
+        (source.decode(), target.decode())
+        for chunk in chunks
+        for source, target in zip(chunk.source.to_pylist(), chunk.target.to_pylist(), strict=True)
+    ]
+
+
+def test_text_and_json_lines_become_corpora_with_what_was_made_as_the_source(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "mono").mkdir()
+    (tmp_path / "mono" / "a.en").write_text("two red dogs.\nthree old houses.\n", encoding="utf-8")
+    (tmp_path / "mono" / "b.jsonl").write_text(json.dumps({"said": "ten old houses."}) + "\n", encoding="utf-8")
+    for pattern in ("a.en", "b.jsonl"):
+        done = run(exported, "--shards", tmp_path / "mono" / pattern, "--out", tmp_path / pattern, "--field", "said")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1].endswith(
+            "corpus.yaml says how to train on them: put it under data.train of a recipe"
+        )
+    (text,) = yaml.safe_load((tmp_path / "a.en" / "corpus.yaml").read_text("utf-8"))
+    assert (text["name"], text["tag"], text["weight"]) == ("back-a.en", "<bt>", 1.0)
+    assert pairs(text) == [("zwei rote Hunde.", "two red dogs."), ("drei alte Häuser.", "three old houses.")]
+    (lines,) = yaml.safe_load((tmp_path / "b.jsonl" / "corpus.yaml").read_text("utf-8"))
+    assert pairs(lines) == [("zehn alte Häuser.", "ten old houses.")]
+
+
+def test_a_weight_of_nothing_is_refused_before_anything_is_translated(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("ten\n", encoding="utf-8")
+    done = run(exported, "--shards", tmp_path / "a.en", "--out", tmp_path / "out", "--weight", "0")
+    assert (done.returncode, done.stderr) == (2, "error: --weight 0 would leave the pairs out: give a weight above 0\n")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,295 @@
+"""Whatever ends a run, the next one goes on from its last checkpoint to bitwise the same weights."""
+
+import errno
+import io
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.training import state
+from dragoman.training.checkpoint import Checkpoints, inspected
+from dragoman.training.parallel import Group
+from dragoman.training.trainer import CHECKPOINTS, Trainer
+from dragoman.training.wishes import SAVE, Terminated
+
+CONFIG = {
+    "stop": {"updates": 17},
+    "checkpoints": {"every": 4, "keep": 2},
+    "snapshots": {"every": 3, "average": 3},
+    "validate_every": 5,
+    "ema": 0.9,
+    "log_every": 3,
+    "schedule": {"factors": ["warmup", "linear"], "rate": 0.01, "warmup": 5},
+}
+
+
+class Killed(BaseException):
+    """What a test ends a run with: nothing catches it."""
+
+
+def killed_at(update: int) -> Callable[[Any], None]:
+    def tell(event: Any) -> None:
+        if event["event"] == "update" and event["update"] >= update:
+            raise Killed
+
+    return tell
+
+
+def killed(made: Trainer) -> None:
+    """Run until the test kills it. What was being written is let through: the scripts in tests/chaos do not wait."""
+    with pytest.raises(Killed):
+        made.run()
+    made.checkpoints.finish()
+
+
+def scored(model: Any) -> dict[str, Any]:
+    """Better with every validation until the third, then worse: the best is not the last."""
+    total = sum(weight.double().sum().item() for weight in model.parameters())
+    return {"loss": 1.0, "bleu": total, "samples": [("a", "b", "c")]}
+
+
+def whole(trainer: Trainer) -> dict[str, Any]:
+    """The state to compare, without the clock."""
+    numbers = state.numbers(trainer)
+    numbers["recent"] = {name: value for name, value in numbers["recent"].items() if name not in ("since", "skipped")}
+    for name in ("elapsed", "marks"):
+        del numbers[name]
+    return {**numbers, **{name: tensor.clone() for name, tensor in state.tensors(trainer).items()}}
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    assert one.keys() == other.keys()
+    return all(
+        torch.equal(value, other[name]) if isinstance(value, Tensor) else value == other[name]
+        for name, value in one.items()
+    )
+
+
+@pytest.fixture
+def straight(trainer: Callable[..., Trainer], tmp_path: Path) -> dict[str, Any]:
+    """The end of a run that nobody disturbed."""
+    made = trainer(CONFIG, scored, folder=tmp_path / "straight")
+    made.run()
+    return whole(made)
+
+
+@pytest.mark.parametrize("update", [1, 4, 6, 9, 13, 16])
+def test_a_run_that_was_killed_ends_with_bitwise_the_same_state(
+    trainer: Callable[..., Trainer], straight: dict[str, Any], tmp_path: Path, update: int
+) -> None:
+    config = CONFIG | {"log_every": 1}
+    killed(trainer(config, scored, folder=tmp_path / "killed", tell=killed_at(update)))
+    again = trainer(CONFIG, scored, folder=tmp_path / "killed")
+    again.run()
+    assert same(whole(again), straight)
+    resumed = [event["update"] for event in again.told if event["event"] == "resumed"]  # type: ignore[attr-defined]
+    assert resumed == [(update - 1) // 4 * 4] * (update > 4)
+
+
+def test_every_part_of_the_state_is_needed(
+    trainer: Callable[..., Trainer], straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken on purpose: a checkpoint that forgets Adam's memory."""
+    forgetful = lambda made: {name: t for name, t in whole_tensors(made).items() if not name.startswith("adam.")}  # noqa: E731
+    whole_tensors = state.tensors
+    monkeypatch.setattr("dragoman.training.trainer.tensors", forgetful)
+    killed(trainer(CONFIG | {"log_every": 1}, scored, folder=tmp_path / "killed", tell=killed_at(9)))
+    again = trainer(CONFIG, scored, folder=tmp_path / "killed")
+    again.run()
+    monkeypatch.undo()
+    assert not same(whole(again), straight)
+
+
+def test_a_finished_run_makes_no_further_update(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    first = trainer(CONFIG, scored)
+    outcome = first.run()
+    again = trainer(CONFIG, scored)
+    other = again.run()
+    assert other.updates == outcome.updates == 17
+    assert other.which == outcome.which
+    assert all(torch.equal(weight, other.weights[name]) for name, weight in outcome.weights.items())
+    assert not [event for event in again.told if event["event"] == "update"]  # type: ignore[attr-defined]
+
+
+def test_the_last_few_are_kept(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    trainer(CONFIG, scored).run()
+    assert sorted(path.name for path in (tmp_path / CHECKPOINTS).iterdir()) == ["update-000000016", "update-000000017"]
+
+
+def test_what_is_written_is_the_state_when_it_was_saved(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    made = trainer(CONFIG, scored)
+    before = {name: tensor.clone() for name, tensor in state.tensors(made).items()}
+    made.checkpoints.save(state.tensors(made), state.numbers(made))
+    for tensor in state.tensors(made).values():
+        tensor.fill_(7.0)  # training goes on while it is written
+    made.checkpoints.finish()
+    saved, _ = made.checkpoints.newest()
+    assert saved is not None
+    made.checkpoints.load(saved, state.tensors(made))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in state.tensors(made).items())
+
+
+def test_sigterm_saves_after_the_update_and_ends(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    def tell(event: Any) -> None:
+        if event["event"] == "update" and event["update"] == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Terminated) as ended:
+        trainer(CONFIG | {"log_every": 1}, scored, tell=tell).run()
+    assert ended.value.saved
+    # Heard while update 7 was told, and so agreed on in update 8.
+    assert inspected(tmp_path / CHECKPOINTS / "update-000000008").update == ended.value.update == 8
+
+
+@pytest.mark.parametrize("by", ["signal", "file"])
+def test_sigusr1_or_a_file_saves_and_goes_on(trainer: Callable[..., Trainer], tmp_path: Path, by: str) -> None:
+    told: list[Any] = []
+
+    def tell(event: Any) -> None:
+        told.append(event)
+        if event["event"] == "update" and event["update"] == 5:
+            os.kill(os.getpid(), signal.SIGUSR1) if by == "signal" else (tmp_path / SAVE).touch()
+
+    trainer(CONFIG | {"log_every": 1, "checkpoints": {"every": None, "keep": 9}}, scored, tell=tell).run()
+    assert [event["checkpoint"] for event in told if event["event"] == "saved"] == [6]
+    assert told[-1]["event"] == "end"
+    assert not (tmp_path / SAVE).exists()
+
+
+def test_handlers_are_given_back(trainer: Callable[..., Trainer]) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)
+    trainer({"stop": {"updates": 1}}).run()
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)) == before
+
+
+def test_a_change_of_threads_is_said(trainer: Callable[..., Trainer]) -> None:
+    killed(trainer(CONFIG | {"log_every": 1}, scored, tell=killed_at(6)))
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(num_threads + 1)
+    try:
+        again = trainer(CONFIG, scored)
+        again.run()
+    finally:
+        torch.set_num_threads(num_threads)
+    resumed = next(event for event in again.told if event["event"] == "resumed")  # type: ignore[attr-defined]
+    assert (resumed["then"], resumed["now"]) == ((1, num_threads), (1, num_threads + 1))
+
+
+def saved_twice(trainer: Callable[..., Trainer], folder: Path) -> Checkpoints:
+    made = trainer({"stop": {"updates": 5}, "checkpoints": {"every": 2, "keep": 3}, "ema": 0.9}, scored, folder=folder)
+    made.run()
+    return made.checkpoints
+
+
+def test_a_damaged_checkpoint_is_named_and_put_aside(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    checkpoints = saved_twice(trainer, tmp_path)
+    file = tmp_path / CHECKPOINTS / "update-000000005" / "__0_0.distcp"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 16
+    file.write_bytes(content)
+    saved, wrong = checkpoints.newest()
+    assert saved is not None
+    assert saved.update == 4
+    assert len(wrong) == 1
+    assert "update-000000005/__0_0.distcp: the file's content is not what was written" in wrong[0]
+    assert (tmp_path / CHECKPOINTS / "damaged-update-000000005").is_dir()
+
+
+@pytest.mark.parametrize("harm", ["missing manifest", "missing file", "renamed", "swapped", "cut", "empty"])
+def test_every_damage_is_noticed(trainer: Callable[..., Trainer], tmp_path: Path, harm: str) -> None:
+    checkpoints = saved_twice(trainer, tmp_path)
+    last, other = (tmp_path / CHECKPOINTS / f"update-00000000{number}" for number in (5, 4))
+    tensors = last / "__0_0.distcp"
+    match harm:
+        case "missing manifest":
+            (last / "manifest.json").unlink()
+        case "missing file":
+            tensors.unlink()
+        case "renamed":
+            last.rename(tmp_path / CHECKPOINTS / "update-000000009")
+        case "swapped":
+            shutil.copy(other / tensors.name, tensors)
+        case "cut":
+            os.truncate(tensors, 100)
+        case "empty":
+            os.truncate(last / "manifest.json", 0)
+    saved, wrong = checkpoints.newest()
+    assert saved is not None
+    assert saved.update == 4
+    assert len(wrong) == 1
+
+
+def test_if_none_is_whole_the_run_does_not_silently_begin_anew(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    checkpoints = saved_twice(trainer, tmp_path)
+    for folder in (tmp_path / CHECKPOINTS).iterdir():
+        (folder / ".metadata").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"no checkpoint is whole.*to begin anew, remove"):
+        checkpoints.newest()
+
+
+@contextmanager
+def failing_at(point: int) -> Iterator[list[str]]:
+    """Every write, fsync and rename is counted; that of this number fails as on a full disk. Lists what was passed."""
+    passed: list[str] = []
+
+    def reach(what: str) -> None:
+        passed.append(what)
+        if len(passed) == point:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    class Failing(io.FileIO):
+        def write(self, data: Any) -> int:
+            reach("write")
+            return super().write(data)
+
+    def opened(file: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
+        if "b" in mode and set(mode) & set("wxa"):
+            return io.BufferedWriter(Failing(file, mode.replace("b", "")))
+        return real_open(file, mode, *rest, **named)
+
+    real_open, real_sync, real_rename, real_replace = io.open, os.fsync, os.rename, os.replace
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(io, "open", opened)
+        patch.setattr(os, "fsync", lambda handle: (reach("fsync"), real_sync(handle))[1])
+        patch.setattr(os, "rename", lambda *paths: (reach("rename"), real_rename(*paths))[1])
+        patch.setattr(os, "replace", lambda *paths: (reach("replace"), real_replace(*paths))[1])
+        yield passed
+
+
+def test_a_full_disk_at_any_point_of_a_save_costs_nothing_but_that_save(
+    trainer: Callable[..., Trainer], tmp_path: Path
+) -> None:
+    made = trainer(CONFIG, scored)
+    checkpoints = made.checkpoints
+    checkpoints.save(state.tensors(made), state.numbers(made))
+    checkpoints.finish()
+    checkpoints.news.clear()
+    with failing_at(0) as passed:
+        checkpoints.save(state.tensors(made), state.numbers(made) | {"update": 1})
+        checkpoints.finish()
+    assert {"write", "fsync", "rename", "replace"} <= set(passed)
+    assert checkpoints.news.popleft().problem is None
+    for point in range(1, len(passed) + 1):
+        with failing_at(point):
+            checkpoints.save(state.tensors(made), state.numbers(made) | {"update": 1 + point})
+            checkpoints.finish()
+        news = checkpoints.news.popleft()
+        saved, wrong = checkpoints.newest()
+        assert saved is not None, point
+        assert not wrong
+        is_there = saved.update == 1 + point
+        assert is_there >= (news.problem is None), f"{point}: said to be saved, and is not"
+        assert news.problem is None or "No space left" in news.problem
+        assert not list((tmp_path / CHECKPOINTS).glob(".*"))
+
+
+def test_a_group_of_one_has_no_second_line() -> None:
+    assert Group().another_line() is None
