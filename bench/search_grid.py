@@ -20,8 +20,8 @@ from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.decoding.translator import Translator
 
-BEAMS = (1, 5, 8, 12)
-ALPHAS = (0.6, 1.0, 1.4)
+BEAMS = (1, 5, 8)
+ALPHAS = (0.6, 1.0, 1.4, 1.8, 2.2)
 
 
 def lines(path: Path) -> list[str]:
@@ -44,7 +44,7 @@ def main() -> None:
         search = SearchOptions(beam_size=beam, penalty=Penalty(alpha=alpha))
         engine = open_engine(bundle, search, "auto", None, None).engine
         hypotheses = Translator(engine, bundle.vocab, search).translate(lines(source))
-        return float(sacrebleu.corpus_bleu(hypotheses, [lines(reference)], tokenize=tokenise).score)
+        return float(sacrebleu.corpus_bleu(hypotheses, [lines(reference)], tokenize=tokenise, force=True).score)
 
     found = {}
     for beam, alpha in product(BEAMS, ALPHAS):
