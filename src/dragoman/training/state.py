@@ -34,6 +34,7 @@ def numbers(trainer: "Trainer") -> dict[str, Any]:
         "usual": list(trainer.guard.usual),
         "in_a_row": trainer.guard.in_a_row,
         "pieces": trainer.agreed.pieces,
+        "updates": trainer.config.stop.updates,
         "last": trainer.pace.last,
         "marks": [list(mark) for mark in trainer.pace.marks],
         "best": {"which": best.which, "scores": scores, "since": best.since},
@@ -52,7 +53,8 @@ def restore(trainer: "Trainer", saved: dict[str, Any]) -> None:
     trainer.guard.in_a_row = saved["in_a_row"]
     trainer.gradients.pieces = saved["pieces"]
     trainer.agreed = replace(trainer.agreed, pieces=saved["pieces"])
-    trainer.pace.last = saved["last"]
+    if saved["updates"] == trainer.config.stop.updates:  # else as many as are asked for now
+        trainer.pace.last = saved["last"]
     trainer.pace.marks = [(update, elapsed) for update, elapsed in saved["marks"]]
     best = saved["best"]
     trainer.best.which, trainer.best.scores, trainer.best.since = best["which"], best["scores"], best["since"]

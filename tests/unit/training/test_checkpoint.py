@@ -119,6 +119,12 @@ def test_a_finished_run_makes_no_further_update(trainer: Callable[..., Trainer],
     assert not [event for event in again.told if event["event"] == "update"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("updates", [14, 20])
+def test_another_number_of_updates_is_where_a_resumed_run_ends(trainer: Callable[..., Trainer], updates: int) -> None:
+    killed(trainer(CONFIG | {"log_every": 1}, scored, tell=killed_at(13)))
+    assert trainer(CONFIG | {"stop": {"updates": updates}}, scored).run().updates == updates
+
+
 def test_the_last_few_are_kept(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
     trainer(CONFIG, scored).run()
     assert sorted(path.name for path in (tmp_path / CHECKPOINTS).iterdir()) == ["update-000000016", "update-000000017"]
