@@ -13,7 +13,6 @@ from dragoman.cli.asked import Asked, Changes, Processes, RecipeFiles, Sources, 
 
 if TYPE_CHECKING:
     from dragoman.experiment.autopilot import Plan
-    from dragoman.experiment.recipe import Recipe
 
 
 def train(
@@ -53,9 +52,9 @@ def train(
 
     from dragoman.cli.asked import begun, planned, the_recipe
     from dragoman.cli.progress import shown
+    from dragoman.cli.train_begin import explain
     from dragoman.experiment.lock import refuse_running
     from dragoman.experiment.preflight import of_folder, refuse
-    from dragoman.training.wishes import TERMINATED, Terminated
 
     given = the_recipe("train", recipe or [])
     asked = Asked("train", given, set_ or [], source or [], target or [], time, out.absolute().name)
@@ -75,6 +74,17 @@ def train(
         command = shlex.join(["dragoman", "train", str(out / "recipe.yaml"), "--out", str(out)])
         console.print(f"edit {out / 'recipe.yaml'}, and then: {command}", soft_wrap=True)
         return
+    _until_ended(asked, plan, out, processes, tensorboard, changed)
+
+
+def _until_ended(
+    asked: Asked, plan: "Plan", out: Path, processes: int | None, tensorboard: bool, changed: bool
+) -> None:
+    """Train, and say where the model is; or, whatever ended it before its time, how far it came."""
+    from rich.console import Console
+
+    from dragoman.training.wishes import TERMINATED, Terminated
+
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # while training, it is heard otherwise
     try:
         _carry_out(asked, plan, out, processes, tensorboard, changed)
@@ -83,24 +93,9 @@ def train(
         errors.show_cursor()  # a process that was showing how far it is may have left it hidden
         errors.print(_stopped(out), soft_wrap=True)
         raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else TERMINATED) from None
+    console = Console(highlight=False, markup=False)
     console.print(f"the model is in {out / 'bundle'}, its curves in {out / 'curves.png'}", soft_wrap=True)
     console.print(f"try it: {shlex.join(['dragoman', 'translate', str(out), 'A text.'])}", soft_wrap=True)
-
-
-def explain(plan: "Plan", console: object) -> None:
-    """The choices as a table, and what to expect of them."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    assert isinstance(console, Console)
-    if plan.choices:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for what, value, reason in plan.choices:
-            table.add_row(what, Text.assemble((value, "bold"), f": {reason}"))
-        console.print(table)
-    for warning in plan.warnings:
-        console.print(Text(f"note: {warning}", style="yellow"))
 
 
 def _keep(plan: "Plan", folder: Path) -> None:
@@ -112,25 +107,10 @@ def _keep(plan: "Plan", folder: Path) -> None:
     (folder / "recipe.yaml").write_text(dump_recipe(plan.recipe), encoding="utf-8")
 
 
-def _tell_left_out(recipe: "Recipe", folder: Path) -> None:
-    """How many pairs held-out files took from the training; pairs that we split off ourselves are no surprise."""
-    from rich.console import Console
-
-    from dragoman.data.prepare import load_reports
-    from dragoman.data.problem import Problem
-    from dragoman.experiment.run import PREPARED
-
-    if recipe.data.dev is None and not recipe.data.test:
-        return
-    reports = load_reports(folder / PREPARED).values()
-    if left_out := sum(report.counts.get(Problem.LEAK, {}).get("drop", 0) for report in reports):
-        told = f"{left_out:,} training pair{'s' * (left_out > 1)} left out: also held out for validation or test"
-        Console(highlight=False).print(told, soft_wrap=True)
-
-
 def _carry_out(asked: Asked, plan: "Plan", out: Path, processes: int | None, tensorboard: bool, changed: bool) -> None:
     """Prepare and train; whatever would stop it later is refused first."""
     from dragoman.cli.display import display
+    from dragoman.cli.train_begin import prepare_run
     from dragoman.experiment.launch import launch, num_processes
     from dragoman.experiment.lock import alone_in
     from dragoman.experiment.machine import this_machine
@@ -148,19 +128,6 @@ def _carry_out(asked: Asked, plan: "Plan", out: Path, processes: int | None, ten
                 carry_out(out, Group(), tell, command, tensorboard)
         else:
             launch(out, count, command, tensorboard)
-
-
-def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
-    """Make the folder of the run, or see that it may go on; and prepare its text, if that is not done."""
-    from dragoman.cli.progress import shown
-    from dragoman.experiment.again import remember_asked
-    from dragoman.experiment.run import begin
-
-    with shown() as progress:
-        begin(plan.recipe, out, progress=progress, changed=changed)
-    if asked.recipe is None:
-        remember_asked(out, asked.kept)
-    _tell_left_out(plan.recipe, out)
 
 
 def _stopped(out: Path) -> str:

@@ -32,7 +32,7 @@ def _prepared(asked: Asked, out: Path, changed: bool, held: ExitStack) -> str:
 
     from dragoman.cli.asked import begun, planned
     from dragoman.cli.progress import shown
-    from dragoman.cli.train import explain, prepare_run
+    from dragoman.cli.train_begin import explain, prepare_run
     from dragoman.experiment.lock import alone_in
     from dragoman.experiment.preflight import of_folder, refuse
 

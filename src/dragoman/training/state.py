@@ -1,18 +1,38 @@
 """All that a training is after an update: its tensors by name, and its counters as plain numbers."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from dragoman.data.durable import FileInfo
 
-if TYPE_CHECKING:
-    from dragoman.training.trainer import Trainer
+
+@runtime_checkable
+class Trained(Protocol):
+    """What of a trainer makes its state."""
+
+    config: Any
+    model: Any
+    plain: Any
+    optimizer: Any
+    moving: Any
+    best: Any
+    recent: Any
+    guard: Any
+    pace: Any
+    gradients: Any
+    agreed: Any
+    snapshots: Any
+    clock: Callable[[], float]
+    update: int
+    elapsed: float
+    begin: float
 
 
-def tensors(trainer: "Trainer") -> dict[str, Tensor]:
+def tensors(trainer: Trained) -> dict[str, Tensor]:
     """Every tensor of the state, the very ones that are trained: what is loaded into them is in place at once."""
     named = dict(trainer.model.named_parameters())
     found = {f"model.{name}": weight.detach() for name, weight in named.items()}
@@ -23,7 +43,7 @@ def tensors(trainer: "Trainer") -> dict[str, Tensor]:
     return found | {f"best.{name}": weight for name, weight in trainer.best.weights.items()}
 
 
-def numbers(trainer: "Trainer") -> dict[str, Any]:
+def numbers(trainer: Trained) -> dict[str, Any]:
     """Everything else, as JSON can hold it: floats come back to the last bit."""
     best = trainer.best
     scores = {name: score for name, score in best.scores.items() if isinstance(score, int | float)}  # samples are told
@@ -43,7 +63,7 @@ def numbers(trainer: "Trainer") -> dict[str, Any]:
     }
 
 
-def restore(trainer: "Trainer", saved: dict[str, Any]) -> None:
+def restore(trainer: Trained, saved: dict[str, Any]) -> None:
     """Give a new trainer the counters of another; and room for the tensors that a new one has none of."""
     trainer.update, trainer.elapsed = saved["update"], saved["elapsed"]
     trainer.begin = trainer.clock() - trainer.elapsed

@@ -270,6 +270,7 @@ def failing_at(point: int) -> Iterator[list[str]]:
         yield passed
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_any_point_of_a_save_costs_nothing_but_that_save(
     trainer: Callable[..., Trainer], tmp_path: Path
 ) -> None:

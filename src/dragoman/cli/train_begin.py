@@ -1,0 +1,55 @@
+"""How a training is begun: the choices shown, the folder made, the text prepared."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.cli.asked import Asked
+
+if TYPE_CHECKING:
+    from dragoman.experiment.autopilot import Plan
+    from dragoman.experiment.recipe import Recipe
+
+
+def explain(plan: "Plan", console: object) -> None:
+    """The choices as a table, and what to expect of them."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    assert isinstance(console, Console)
+    if plan.choices:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for what, value, reason in plan.choices:
+            table.add_row(what, Text.assemble((value, "bold"), f": {reason}"))
+        console.print(table)
+    for warning in plan.warnings:
+        console.print(Text(f"note: {warning}", style="yellow"))
+
+
+def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
+    """Make the folder of the run, or see that it may go on; and prepare its text, if that is not done."""
+    from dragoman.cli.progress import shown
+    from dragoman.experiment.again import remember_asked
+    from dragoman.experiment.run import begin
+
+    with shown() as progress:
+        begin(plan.recipe, out, progress=progress, changed=changed)
+    if asked.recipe is None:
+        remember_asked(out, asked.kept)
+    _tell_left_out(plan.recipe, out)
+
+
+def _tell_left_out(recipe: "Recipe", folder: Path) -> None:
+    """How many pairs held-out files took from the training; pairs that we split off ourselves are no surprise."""
+    from rich.console import Console
+
+    from dragoman.data.prepare import load_reports
+    from dragoman.data.problem import Problem
+    from dragoman.experiment.run import PREPARED
+
+    if recipe.data.dev is None and not recipe.data.test:
+        return
+    reports = load_reports(folder / PREPARED).values()
+    if left_out := sum(report.counts.get(Problem.LEAK, {}).get("drop", 0) for report in reports):
+        told = f"{left_out:,} training pair{'s' * (left_out > 1)} left out: also held out for validation or test"
+        Console(highlight=False).print(told, soft_wrap=True)
