@@ -12,12 +12,13 @@ The gold set is Europarl, the training text is not: error rates of all who learn
 """
 
 import argparse
-import gzip
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from texts import lines
 
 PIECES = re.compile(r"'s\b|\w+(?:-\w+)*|[^\w\s]")
 CORPORA = ("tatoeba-en-de/train", "libreoffice-en-de/train")
@@ -57,15 +58,11 @@ def cut(line: str) -> str:
     return " ".join(PIECES.findall(line.lower()))
 
 
-def read(path: Path) -> list[str]:
-    return gzip.decompress(path.read_bytes()).decode().removesuffix("\n").split("\n")
-
-
 def write_texts(folder: Path, data: Path) -> None:
     for language in ("de", "en"):
-        general = [cut(line) for corpus in CORPORA for line in read(data / f"{corpus}.{language}.gz")]
+        general = [cut(line) for corpus in CORPORA for line in lines(data / f"{corpus}.{language}.gz")]
         (folder / f"general.{language}").write_text("\n".join(general) + "\n", encoding="utf-8")
-        dev = [cut(line) for line in read(data / f"tatoeba-en-de/dev.{language}.gz")]
+        dev = [cut(line) for line in lines(data / f"tatoeba-en-de/dev.{language}.gz")]
         (folder / f"dev.{language}").write_text("\n".join(dev) + "\n", encoding="utf-8")
 
 

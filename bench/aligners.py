@@ -14,7 +14,6 @@ Files are read as gzip if they end in .gz. Gold is in source-target order; --swa
 """
 
 import argparse
-import gzip
 import json
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from ibm1 import train
+from texts import lines
 
 from dragoman.data.alignment import Links, diagonal, swap
 from dragoman.data.moses import Gold, read_gold, read_moses
@@ -38,12 +38,6 @@ class Both(NamedTuple):
 
     forward: list[Links]
     backward: list[Links]
-
-
-def lines(path: str) -> list[str]:
-    raw = Path(path).read_bytes()
-    text = gzip.decompress(raw) if path.endswith(".gz") else raw
-    return text.decode().removesuffix("\n").split("\n")
 
 
 def pairs(source: list[str], target: list[str]) -> Pairs:

@@ -10,7 +10,6 @@ BLEU stays within 1 of the whole model's, by importance and on average over the 
 """
 
 import argparse
-import gzip
 import json
 import random
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import sacrebleu
 from rich.progress import Progress
+from texts import lines
 
 from dragoman.attention.tap import Tap
 from dragoman.bundle import open_bundle
@@ -32,26 +32,20 @@ from dragoman.inspection.interventions import edit_of
 Head = tuple[str, int]
 
 
-def lines(path: Path, count: int) -> list[str]:
-    raw = path.read_bytes()
-    text = gzip.decompress(raw) if path.suffix == ".gz" else raw
-    return text.decode().split("\n")[:count]
-
-
 class Removal:
     """One model, one test set."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         bundle = open_bundle(given.model)
         self.model, self.vocab = load_model(bundle).eval(), bundle.vocab
-        self.source, self.reference = lines(given.source, given.sentences), lines(given.reference, given.sentences)
+        self.source, self.reference = (lines(path)[: given.sentences] for path in (given.source, given.reference))
         self.tokenise = "none" if given.tokenised else "13a"
         search = SearchOptions(beam_size=1)
         self.translator = Translator(TorchEngine(self.model), self.vocab, search)
 
     def by_importance(self, source: Path, target: Path, pairs: int) -> list[Head]:
         """Least important first."""
-        read, written = self.vocab.source.encode(lines(source, pairs)), self.vocab.target.encode(lines(target, pairs))
+        read, written = self.vocab.source.encode(lines(source)[:pairs]), self.vocab.target.encode(lines(target)[:pairs])
         found = head_importance(self.model, zip(read.rows(), written.rows(), strict=True), per_layer=True)
         return [(one.name, one.head) for one in sorted(found, key=lambda one: one.importance)]
 

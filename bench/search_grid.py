@@ -7,12 +7,12 @@ equals, translates the test set once. Last, one JSON line.
 """
 
 import argparse
-import gzip
 import json
 from itertools import product
 from pathlib import Path
 
 import sacrebleu
+from texts import lines
 
 from dragoman.bundle import open_bundle
 from dragoman.decoding.engines import open_engine
@@ -22,12 +22,6 @@ from dragoman.decoding.translator import Translator
 
 BEAMS = (1, 5, 8)
 ALPHAS = (0.6, 1.0, 1.4, 1.8, 2.2)
-
-
-def lines(path: Path) -> list[str]:
-    raw = path.read_bytes()
-    text = gzip.decompress(raw) if path.suffix == ".gz" else raw
-    return text.decode().removesuffix("\n").split("\n")
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ The data is in $DRAGOMAN_DATA; the model is the demo's, which was trained on Tat
 """
 
 import argparse
-import gzip
 import json
 import os
 import random
@@ -25,6 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from texts import lines
 
 from dragoman.bundle import demo_folder
 from dragoman.inspection.flag import NEED_TRACE, FlagRules
@@ -165,7 +166,7 @@ def read(data: Path, name: str) -> Pairs:
     paths = [data / f"{name}.{language}.gz" for language in ("en", "de")]
     if not all(path.is_file() for path in paths):
         return []
-    sides = [gzip.decompress(path.read_bytes()).decode().removesuffix("\n").split("\n") for path in paths]
+    sides = [lines(path) for path in paths]
     return [(source.strip(), target.strip()) for source, target in zip(*sides, strict=True)]
 
 
