@@ -14,6 +14,7 @@ from dragoman.data.stream import STANDARD_INPUT, read_blocks, seekable
 from dragoman.experiment.estimate import model_of, training_memory
 from dragoman.experiment.machine import Machine
 from dragoman.experiment.recipe import Recipe
+from dragoman.training.config import CHECKPOINTS
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -74,7 +75,7 @@ def of_folder(folder: Path) -> Finding:
 
 def is_under_way(folder: Path) -> bool:
     """Whether a run was begun there that has something to go on from. A finished one has removed its checkpoints."""
-    return any((folder / "checkpoints").glob("update-*"))
+    return any((folder / CHECKPOINTS).glob("update-*"))
 
 
 def existing(folder: Path) -> Path:

@@ -4,12 +4,15 @@ The defaults are the paper's (section 5); what later work added is off until ask
 """
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from dragoman.config import Config
 from dragoman.data.order import BatchConfig
+
+CHECKPOINTS: Final = "checkpoints"
+"""The folder of a run that holds them. While it holds one, the run is not finished."""
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PARTS = "".join(rf"(\d+(\.\d+)?\s*{unit})?" for unit in reversed(_UNITS))

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.allocator import give_back_memory
 from dragoman.training.average import MovingAverage, copied, put
 from dragoman.training.checkpoint import Checkpoints
-from dragoman.training.config import TrainingConfig
+from dragoman.training.config import CHECKPOINTS, TrainingConfig
 from dragoman.training.gradients import Gradients
 from dragoman.training.guard import Guard
 from dragoman.training.optimizer import adam, set_rate
@@ -30,8 +30,6 @@ from dragoman.training.snapshots import Snapshots, mean
 from dragoman.training.state import numbers, restore, tensors
 from dragoman.training.watchdog import Watchdog
 from dragoman.training.wishes import SAVE, Agreed, Terminated, Wishes, heard
-
-CHECKPOINTS: Final = "checkpoints"
 
 Event = dict[str, Any]
 """Something that happened, as it goes into the log: `event` says what."""

@@ -1,8 +1,9 @@
 """Notices a run that hangs, and says which process the others wait for.
 
-Each process leaves a mark in the folder of the run: which update it is in, and how far. When no mark has changed for a
-while and one of them is behind, the first process that is not says so. It ends nothing: torch gives up after its own,
-longer time, and the launcher starts all processes again.
+Each process leaves a mark in the folder of the run: which update it is in, and how far. A thread writes it now and
+then, so that training itself waits for no disk. When no mark has changed for a while and one of them is behind, the
+first process that is not says so. It ends nothing: torch gives up after its own, longer time, and the launcher starts
+all processes again.
 """
 
 import sys
@@ -33,12 +34,12 @@ class Watchdog:
         say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
     ) -> None:
         self.folder, self.group, self.patience, self.say = folder / BEATS, group, patience, say
+        self._mark: tuple[int, Stage] = (0, 0)
         self._over = threading.Event()
 
     def __enter__(self) -> "Watchdog":
         if self.group.size > 1:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.beat(0, 0)
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         return self
 
@@ -46,9 +47,8 @@ class Watchdog:
         self._over.set()
 
     def beat(self, update: int, stage: Stage) -> None:
-        """Leave a mark."""
-        if self.group.size > 1:
-            self._file(self.group.rank).write_text(f"{update} {stage}", encoding="utf-8")
+        """Say how far this process is; it costs nothing."""
+        self._mark = update, stage
 
     def _file(self, rank: int) -> Path:
         return self.folder / str(rank)
@@ -64,7 +64,9 @@ class Watchdog:
                 since = time.monotonic()
 
     def _marks(self) -> list[tuple[int, int]]:
-        """Update and stage of each process; one that has left no mark has not begun."""
+        """Update and stage of each process, this one's left anew; one that has left no mark has not begun."""
+        update, stage = self._mark
+        self._file(self.group.rank).write_text(f"{update} {stage}", encoding="utf-8")
         return [_mark(self._file(rank)) for rank in range(self.group.size)]
 
     def _tell(self, marks: list[tuple[int, int]], seconds: float) -> None:

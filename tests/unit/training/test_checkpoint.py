@@ -16,8 +16,9 @@ from torch import Tensor
 
 from dragoman.training import state
 from dragoman.training.checkpoint import Checkpoints, inspected
+from dragoman.training.config import CHECKPOINTS
 from dragoman.training.parallel import Group
-from dragoman.training.trainer import CHECKPOINTS, Trainer
+from dragoman.training.trainer import Trainer
 from dragoman.training.wishes import SAVE, Terminated
 
 CONFIG = {

@@ -13,7 +13,10 @@ def heard(folder: Path, rank: int, marks: list[tuple[int, int]], moves: bool = F
     (folder / BEATS).mkdir(exist_ok=True)
     with Watchdog(folder, Group(rank, len(marks)), patience=0.2, say=said.append) as dog:
         for other, (update, stage) in enumerate(marks):
-            (folder / BEATS / str(other)).write_text(f"{update} {stage}")
+            if other == rank:
+                dog.beat(update, stage)
+            else:
+                (folder / BEATS / str(other)).write_text(f"{update} {stage}")
         for number in range(16):
             time.sleep(0.05)
             if moves:
