@@ -92,12 +92,12 @@ def padding(prepared: Prepared, tokens: int) -> tuple[float, float]:
     """The share of padding in an epoch, and how full its batches are on average."""
     reader = Reader.of(prepared, BatchConfig(tokens=tokens), seed=1)
     real = positions = 0
-    for index in range(reader.order.num_batches):
+    for index in range(reader.course.num_batches):
         batch = reader(index)
         for side in (batch.source, batch.target):
             real += int((side != PAD).sum())
             positions += side.size
-    return 1.0 - real / positions, positions / (tokens * reader.order.num_batches)
+    return 1.0 - real / positions, positions / (tokens * reader.course.num_batches)
 
 
 def first_batch(folder: Path, start: int) -> float:

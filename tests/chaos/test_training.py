@@ -1,21 +1,7 @@
 """The short forms of what is done to trainings: killed, asked to end, their checkpoints damaged."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
-
-PLACE = Path(__file__).parent
-
-
-def run(script: str, *arguments: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, str(PLACE / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=580)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout.splitlines()[-1])["values"]
+from scripted import run
 
 
 @pytest.mark.slow

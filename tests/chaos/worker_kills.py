@@ -24,7 +24,14 @@ WORKER = "dragoman.cli.worker"
 PATIENCE = 300.0
 
 
-def start(example: Path, out: Path, updates: int) -> subprocess.Popen[bytes]:
+def start(recipe: Path, out: Path, settings: dict[str, int]) -> subprocess.Popen[bytes]:
+    """A training of two processes, with these keys of its recipe's training section, in a session of its own."""
+    changes = [part for key, value in settings.items() for part in ("--set", f"training.{key}={value}")]
+    command = [sys.executable, "-m", "dragoman", "train", str(recipe), "--out", str(out), *changes, "--processes", "2"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def start_dates(example: Path, out: Path, updates: int) -> subprocess.Popen[bytes]:
     settings = {
         "stop.updates": updates,
         "checkpoints.every": 10,
@@ -32,11 +39,7 @@ def start(example: Path, out: Path, updates: int) -> subprocess.Popen[bytes]:
         "log_every": 1,
         "schedule.warmup": 20,
     }
-    changes = [part for key, value in settings.items() for part in ("--set", f"training.{key}={value}")]
-    command = [sys.executable, "-m", "dragoman", "train", str(example / "recipe.yaml"), "--out", str(out), *changes]
-    return subprocess.Popen(
-        [*command, "--processes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    return start(example / "recipe.yaml", out, settings)
 
 
 def workers(out: Path) -> list[int]:
@@ -94,7 +97,7 @@ def model(out: Path) -> bytes:
 
 def killed(example: Path, out: Path, wanted: argparse.Namespace, draw: random.Random) -> dict[str, float]:
     times, launchers, outlived, kills = [], 0, 0, 0
-    process = start(example, out, wanted.updates)
+    process = start_dates(example, out, wanted.updates)
     deaths = ["worker"] * wanted.workers + ["launcher"] * wanted.launchers
     draw.shuffle(deaths)
     for number, death in enumerate(deaths):
@@ -111,7 +114,7 @@ def killed(example: Path, out: Path, wanted: argparse.Namespace, draw: random.Ra
             process.wait()
             time.sleep(2.0)
             outlived += len(workers(out))
-            process = start(example, out, wanted.updates)
+            process = start_dates(example, out, wanted.updates)
         if not wait_for(lambda before=before: goes_on(out, before), process):
             break
         times.append(time.monotonic() - begin)
@@ -138,7 +141,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         subprocess.run([sys.executable, "-m", "dragoman", "example", "dates", str(folder / "dates")], check=True)
-        straight = start(folder / "dates", folder / "straight", wanted.updates)
+        straight = start_dates(folder / "dates", folder / "straight", wanted.updates)
         straight.wait(timeout=PATIENCE)
         values = killed(folder / "dates", folder / "killed", wanted, draw)
         equal = not values["exit_code"] and model(folder / "killed") == model(folder / "straight")

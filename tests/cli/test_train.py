@@ -191,10 +191,10 @@ def test_a_training_that_is_asked_to_end_saves_and_goes_on_when_it_is_started_ag
     assert [path.name for path in (folder / "run" / "checkpoints").iterdir()] == [f"update-{update:09}"]
 
     changes = [part for change in LONG for part in ("--set", change)]
-    shorter = [*changes, "--set", f"training.stop.updates={update + 3}", "--processes", processes]
+    shorter = [*changes, "--set", f"training.stop.updates={update + 6}", "--processes", processes]
     refused = run("train", "r.yaml", "--out", "run", *shorter, cwd=folder)
     assert refused.returncode == 2
-    assert f" before, {update + 3} now\n" in refused.stderr
+    assert f" before, {update + 6} now\n" in refused.stderr
     finished = run("train", "r.yaml", "--out", "run", *shorter, "--changed", cwd=folder)
     assert finished.returncode == 0, finished.stderr
     assert f"{update:>7,}  " in finished.stderr

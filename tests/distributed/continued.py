@@ -1,4 +1,4 @@
-"""A run up to this update, from wherever it was left: python continued.py FOLDER UPDATES ddp|fsdp.
+"""A run up to this update, from wherever it was left: python continued.py FOLDER UPDATES ddp|fsdp [BATCHES_PER_UPDATE].
 
 Once for each process with torch's environment of ranks, or without it for one alone. The first prints its losses.
 """
@@ -19,9 +19,10 @@ from dragoman.training.trainer import Event, Trainer
 
 def main() -> None:
     folder, updates, parallel = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    batches = int(sys.argv[4]) if len(sys.argv) > 4 else BATCHES_PER_UPDATE
     torch.set_num_threads(1)
     settings = {
-        "batches_per_update": BATCHES_PER_UPDATE,
+        "batches_per_update": batches,
         "schedule": {"factors": ["warmup"], "rate": 0.01, "warmup": 5},
         "stop": {"updates": updates},
         "checkpoints": {"every": 10},

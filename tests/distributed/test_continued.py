@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).with_name("continued.py")
 SECONDS = 150
 
 
-def run(folder: Path, processes: int, updates: int, parallel: str = "ddp") -> dict[int, float]:
+def run(folder: Path, processes: int, updates: int, parallel: str = "ddp", *more: str) -> dict[int, float]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -22,7 +22,7 @@ def run(folder: Path, processes: int, updates: int, parallel: str = "ddp") -> di
     for rank in range(processes):
         among = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         env = plain | {"OMP_NUM_THREADS": "1"} | (among if processes > 1 else {})
-        command = [sys.executable, str(SCRIPT), str(folder), str(updates), parallel]
+        command = [sys.executable, str(SCRIPT), str(folder), str(updates), parallel, *more]
         started.append(subprocess.Popen(command, env=env, stdout=-1, stderr=-1, text=True))
     try:
         said = [process.communicate(timeout=SECONDS) for process in started]

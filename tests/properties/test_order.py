@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.batches import Batch, CorpusFiles, Reader
+from dragoman.data.course import Course
 from dragoman.data.loader import Loader
 from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, Order, plan, updates
 from dragoman.data.ragged import Ragged
@@ -159,7 +160,8 @@ def little_reader(folder: Path) -> Reader:
             offsets = np.concatenate([[0], np.cumsum(generator.integers(2, 9, 70))])
             sides.append(Ragged(generator.integers(4, 100, offsets[-1], dtype=np.uint16), offsets))
         cells.append(np.array(write_shard(file, *sides, None, np.arange(70)).cells, np.int64))
-    return Reader(plan([CorpusCells(cells)], BatchConfig(tokens=90), seed=8), [CorpusFiles("little", tuple(files))])
+    order = plan([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
+    return Reader(Course.of([(0, order)]), [CorpusFiles("little", tuple(files))])
 
 
 def content(batch: Batch) -> tuple[object, ...]:
@@ -177,3 +179,25 @@ def test_nothing_depends_on_the_number_of_workers(tmp_path: Path) -> None:
                 loader._wake()
                 time.sleep(0.01)
             assert [content(batch) for batch in loader] == expected
+
+
+@settings(deadline=None)
+@given(CORPORA, SHARDS.filter(lambda shards: any(map(len, shards))), CONFIG, SEED, st.integers(0, 50))
+def test_a_corpus_that_joins_leaves_the_others_where_they_were(
+    corpora: list[list[np.ndarray]], newcomer: list[np.ndarray], config: BatchConfig, seed: int, position: int
+) -> None:
+    cells = [CorpusCells(shards) for shards in corpora]
+    before = Course.of([(0, plan(cells, config, seed))])
+    epoch = before.next_epoch(position)
+    after = Course.of([(0, plan(cells, config, seed)), (epoch, plan([*cells, CorpusCells(newcomer)], config, seed))])
+    joins = epoch * before.num_batches
+    assert position <= joins < position + before.num_batches
+    assert [seen(after.at(index)) for index in range(joins)] == [seen(before.at(index)) for index in range(joins)]
+    for number in range(2):
+        then = [after.at(joins + number * after.num_batches + index) for index in range(after.num_batches)]
+        alone = [before.at(joins + number * before.num_batches + index) for index in range(before.num_batches)]
+        old = [batch for batch in then if batch.corpus < len(corpora)]
+        assert Counter(map(seen, old)) == Counter(map(seen, alone))  # the very batches that it would have had alone
+        sizes = [int(shard[:, 2].sum()) for shard in newcomer]
+        new = {(len(corpora), shard, row): 1 for shard, size in enumerate(sizes) for row in range(size)}
+        assert pairs([batch for batch in then if batch.corpus == len(corpora)]) == new

@@ -83,9 +83,19 @@ def masked_softmax(
     scores: Float[Tensor, "*shape queries keys"], visible: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "*shape queries keys"]:
     """Softmax over the visible keys; hidden keys weigh exactly zero, also where nothing is visible."""
-    weights = _MaskedSoftmax.apply(scores, None if visible is None else ~visible)  # type: ignore[no-untyped-call]
+    hidden = None if visible is None else ~visible
+    if not torch.is_grad_enabled():
+        return _softmax(scores, hidden)
+    weights = _MaskedSoftmax.apply(scores, hidden)  # type: ignore[no-untyped-call]
     assert isinstance(weights, Tensor)
     return weights
+
+
+def _softmax(scores: Tensor, hidden: Tensor | None) -> Tensor:
+    # The lowest number and not -inf: a row with nothing visible would be NaN on its way to zero.
+    seen = scores if hidden is None else scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+    weights: Tensor = torch._softmax(seen, -1, False)
+    return weights if hidden is None else weights.masked_fill_(hidden, 0.0)
 
 
 class _MaskedSoftmax(torch.autograd.Function):
@@ -95,11 +105,7 @@ class _MaskedSoftmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, hidden: Tensor | None) -> Tensor:
-        # The lowest number and not -inf: a row with nothing visible would be NaN on its way to zero.
-        seen = scores if hidden is None else scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-        weights = torch._softmax(seen, -1, False)
-        if hidden is not None:
-            weights.masked_fill_(hidden, 0.0)
+        weights = _softmax(scores, hidden)
         ctx.save_for_backward(weights)
         return weights
 

@@ -7,6 +7,7 @@ from dragoman.cli.asked import Asked
 
 if TYPE_CHECKING:
     from dragoman.experiment.autopilot import Plan
+    from dragoman.experiment.material import Material
     from dragoman.experiment.recipe import Recipe
 
 
@@ -30,26 +31,39 @@ def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
     """Make the folder of the run, or see that it may go on; and prepare its text, if that is not done."""
     from dragoman.cli.progress import shown
     from dragoman.experiment.again import remember_asked
+    from dragoman.experiment.material import Material
     from dragoman.experiment.run import begin
 
     with shown() as progress:
-        begin(plan.recipe, out, progress=progress, changed=changed)
+        recipe = begin(plan.recipe, out, progress=progress, changed=changed)
     if asked.recipe is None:
         remember_asked(out, asked.kept)
-    _tell_left_out(plan.recipe, out)
+    material = Material.open(out)
+    _tell_left_out(plan.recipe, material)
+    _tell_arrivals(recipe, material)
 
 
-def _tell_left_out(recipe: "Recipe", folder: Path) -> None:
+def _tell_left_out(recipe: "Recipe", material: "Material") -> None:
     """How many pairs held-out files took from the training; pairs that we split off ourselves are no surprise."""
     from rich.console import Console
 
     from dragoman.data.prepare import load_reports
     from dragoman.data.problem import Problem
-    from dragoman.experiment.run import PREPARED
 
     if recipe.data.dev is None and not recipe.data.test:
         return
-    reports = load_reports(folder / PREPARED).values()
+    reports = [report for part in material.folders for report in load_reports(part.folder).values()]
     if left_out := sum(report.counts.get(Problem.LEAK, {}).get("drop", 0) for report in reports):
         told = f"{left_out:,} training pair{'s' * (left_out > 1)} left out: also held out for validation or test"
+        Console(highlight=False).print(told, soft_wrap=True)
+
+
+def _tell_arrivals(recipe: "Recipe", material: "Material") -> None:
+    """From when on the corpora that joined the run are read."""
+    from rich.console import Console
+
+    for name, update in material.arrivals(recipe):
+        told = f"{name} joined this run: read from update {update:,} on, when the epoch before it is over"
+        if update > recipe.training.stop.updates:
+            told += f"; training ends before that, with update {recipe.training.stop.updates:,} (training.stop.updates)"
         Console(highlight=False).print(told, soft_wrap=True)

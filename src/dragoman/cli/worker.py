@@ -14,6 +14,7 @@ def main() -> None:
 
     end_with(os.getppid())  # a launcher that was killed has given the folder free: others may train there
     from dragoman.cli.display import display
+    from dragoman.experiment.complaint import complain, fails_again
     from dragoman.experiment.launch import ORDERS
     from dragoman.experiment.run import carry_out
     from dragoman.training.parallel import joined
@@ -25,13 +26,15 @@ def main() -> None:
         with joined() as group, display(group.is_first) as tell:
             carry_out(folder, group, tell, orders["command"], orders["tensorboard"])
     except ValueError as error:
-        complaint.write_text(str(error), encoding="utf-8")
-        os.kill(os.getppid(), signal.SIGTERM)  # or else the launcher would start all again, which mends nothing
+        complain(str(error), complaint)
         raise SystemExit(2) from error
     except Terminated:
         raise SystemExit(TERMINATED) from None
-    except RuntimeError as error:
-        if "gloo" not in str(error):
+    except Exception as error:
+        if not isinstance(error, RuntimeError) or "gloo" not in str(error):
+            failure = f"{type(error).__name__}: {error}"
+            if fails_again(failure, os.environ["TORCHELASTIC_RESTART_COUNT"], Path(orders["failure"])):
+                complain(f"the training failed twice in the same way, see above: {failure}", complaint)
             raise
         # Another process is gone, and this one's part is of no use: the launcher starts all of them again.
         if not complaint.exists():

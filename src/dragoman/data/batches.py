@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int32, Int64
 from numpy import ndarray
 
+from dragoman.data.course import Course
 from dragoman.data.manifest import Manifest, Prepared
-from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, Order, plan
+from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, plan
 from dragoman.data.shards import Rows, Shard, Texts
 from dragoman.data.vocab import PAD, Vocab
 
@@ -60,40 +62,64 @@ class CorpusFiles:
     shards: tuple[Path, ...]
 
 
+class Newcomer(NamedTuple):
+    """A prepared folder, of the same vocabulary, that joins others."""
+
+    epoch: int
+    """The first that its corpora are part of."""
+    prepared: Prepared
+
+
 class Reader:
     """Makes any batch from its number. Pickled, it travels without its open files: each process opens its own."""
 
-    def __init__(self, order: Order, corpora: Sequence[CorpusFiles], sampling: Sampling | None = None) -> None:
-        self.order = order
+    def __init__(self, course: Course, corpora: Sequence[CorpusFiles], sampling: Sampling | None = None) -> None:
+        self.course = course
         self.corpora = tuple(corpora)
         self.sampling = sampling
         self._open = lru_cache(maxsize=MAX_OPEN)(Shard)
 
     @staticmethod
-    def of(prepared: Prepared, config: BatchConfig, seed: int, sampling: Sampling | None = None) -> "Reader":
-        """The batches of a prepared folder."""
-        corpora = [
-            CorpusFiles(corpus.name, tuple(prepared.folder / shard.file for shard in corpus.shards))
-            for corpus in prepared.manifest.corpora
-        ]
-        return Reader(plan(cells_of(prepared.manifest), config, seed), corpora, sampling)
+    def of(
+        prepared: Prepared,
+        config: BatchConfig,
+        seed: int,
+        sampling: Sampling | None = None,
+        newcomers: Sequence[Newcomer] = (),
+    ) -> "Reader":
+        """The batches of a prepared folder, and of those that join it."""
+        corpora: list[CorpusFiles] = []
+        cells: list[CorpusCells] = []
+        orders = []
+        for epoch, folder in (Newcomer(0, prepared), *newcomers):
+            corpora += _files_of(folder)
+            cells += cells_of(folder.manifest)
+            orders.append((epoch, plan(cells, config, seed)))
+        return Reader(Course.of(orders), corpora, sampling)
 
-    def __reduce__(self) -> tuple[type["Reader"], tuple[Order, tuple[CorpusFiles, ...], Sampling | None]]:
-        return Reader, (self.order, self.corpora, self.sampling)
+    def __reduce__(self) -> tuple[type["Reader"], tuple[Course, tuple[CorpusFiles, ...], Sampling | None]]:
+        return Reader, (self.course, self.corpora, self.sampling)
 
     def __call__(self, index: int) -> Batch:
         """The batch of this number, counted through all epochs."""
-        return self._read(self.order.at(index), index)
+        return self._read(self.course.at(index), index)
 
     def longest(self) -> Batch:
         """A batch of the longest pairs, to try whether memory is enough."""
-        return self._read(self.order.longest(), 0)
+        return self._read(self.course.longest(), 0)
 
     def _read(self, ref: BatchRef, index: int) -> Batch:
         corpus = self.corpora[ref.corpus]
         shard = self._open(corpus.shards[ref.shard])
         rows = shard.rows(ref.rows) if self.sampling is None else self.sampling(shard.texts(ref.rows), index)
         return Batch(index, rows.source.padded(PAD), rows.target.padded(PAD), corpus.name, shard.lines(ref.rows))
+
+
+def _files_of(prepared: Prepared) -> list[CorpusFiles]:
+    return [
+        CorpusFiles(corpus.name, tuple(prepared.folder / shard.file for shard in corpus.shards))
+        for corpus in prepared.manifest.corpora
+    ]
 
 
 def cells_of(manifest: Manifest) -> list[CorpusCells]:

@@ -64,6 +64,9 @@ class PrepareConfig(Config):
     vocabulary: VocabConfig | None = Field(
         None, description="how subwords are learned; else jointly, with a size that follows the number of pairs"
     )
+    vocabulary_of: str | None = Field(
+        None, description="a prepared folder, seen from this one, whose vocabulary is taken; none is learned"
+    )
     sample: int = Field(1_000_000, ge=1, description="pairs that the vocabulary is learned from")
     keep_text: bool = Field(False, description="keep the sentences beside their ids: subword sampling needs them")
     lines_per_chunk: int = Field(50_000, ge=1, description="lines that one process works on at a time")
@@ -166,6 +169,8 @@ def _clean(cut: Cut, settings: CleanConfig, held_out: HeldOut | None, do: Do, pr
 
 
 def _vocabulary(folder: Path, cuts: Sequence[Cut], config: PrepareConfig, progress: Progress) -> Vocab:
+    if config.vocabulary_of is not None:
+        return Vocab.load(folder / config.vocabulary_of)
     done = folder / WORKSHOP / "vocabulary.json"
     saved = [FileInfo.model_validate(info) for info in json.loads(done.read_bytes())] if done.exists() else []
     if not saved or any(damage(folder, info) for info in saved):
@@ -245,7 +250,11 @@ def settings_of(config: PrepareConfig) -> Settings:
             if name is not None and name != STANDARD_INPUT and Path(name).is_file():
                 status = Path(name).stat()
                 files[name] = [status.st_size, status.st_mtime_ns]
-    return {"config": config.model_dump(mode="json"), "files": files}
+    described = config.model_dump(mode="json")
+    for part, key in ((described, "vocabulary_of"), *((corpus, "tag") for corpus in described["corpora"])):
+        if part[key] is None:  # left out, as in folders that were prepared before there was such a key
+            del part[key]
+    return {"config": described, "files": files}
 
 
 def _finished(folder: Path, settings: Settings) -> Prepared | None:

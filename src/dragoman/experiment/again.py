@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +33,23 @@ def remember_asked(folder: Path, asked: Mapping[str, Any]) -> None:
 
 def refuse_asked(folder: Path, asked: Mapping[str, Any]) -> None:
     """Raise if another thing is asked for than when the run was begun."""
-    lines = differences(json.loads((folder / ASKED).read_text(encoding="utf-8")), dict(asked))
+    lines = differences(_asked(folder), dict(asked))
     if lines:
         raise ValueError(_told("the run in this folder was begun with other options", lines, _OTHERWISE))
+
+
+def refuse_other_text(folder: Path, asked: Mapping[str, Any]) -> None:
+    """Raise if a run that may go on otherwise than it was begun is given other text: its recipe says what it reads."""
+    before = _asked(folder)
+    lines = [line for side in ("source", "target") for line in differences(before[side], asked[side], side)]
+    if lines:
+        mend = f"to add text, put it at the end of data.train in a copy of {folder / 'recipe.yaml'}, and give that copy"
+        raise ValueError(_told("the run in this folder was begun with other text", lines, f"{mend} with --changed"))
+
+
+def _asked(folder: Path) -> dict[str, Any]:
+    kept: dict[str, Any] = json.loads((folder / ASKED).read_text(encoding="utf-8"))
+    return kept
 
 
 def differences(before: Any, now: Any, key: str = "") -> list[str]:
@@ -46,8 +61,8 @@ def _differences(before: Any, now: Any, key: str) -> Iterator[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         for name in [*before, *(name for name in now if name not in before)]:
             yield from _differences(before.get(name), now.get(name), f"{key}.{name}" if key else str(name))
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for number, (one, other) in enumerate(zip(before, now, strict=True)):
+    elif isinstance(before, list) and isinstance(now, list):
+        for number, (one, other) in enumerate(zip_longest(before, now)):
             yield from _differences(one, other, f"{key}.{number}")
     elif before != now:
         yield f"{key}: {json.dumps(before, ensure_ascii=False)} before, {json.dumps(now, ensure_ascii=False)} now"

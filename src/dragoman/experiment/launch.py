@@ -35,9 +35,9 @@ def num_processes(wanted: int | None, batches_per_update: int) -> int:
 
 def launch(folder: Path, processes: int, command: str, tensorboard: bool) -> None:
     """Train what `begin` prepared, in so many processes, each with its share of the cores."""
-    complaint = folder / ".complaint"
-    complaint.unlink(missing_ok=True)
-    orders = {"command": command, "tensorboard": tensorboard, "complaint": str(complaint)}
+    complaint, failure = folder / ".complaint", folder / ".failure"
+    _forget(complaint, failure)
+    orders = {"command": command, "tensorboard": tensorboard, "complaint": str(complaint), "failure": str(failure)}
     os.environ[ORDERS] = json.dumps(orders)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, num_cores() // processes)))
     # Without it, restarted workers read the address of the dead one from the old store, and fail to meet.
@@ -69,10 +69,15 @@ def launch(folder: Path, processes: int, command: str, tensorboard: bool) -> Non
     except ChildFailedError as error:
         if complaint.exists():
             raise ValueError(complaint.read_text(encoding="utf-8")) from error
-        _, failure = error.get_first_failure()
-        raise RuntimeError(f"a training process ended with exit code {failure.exitcode}; see above") from error
+        _, first = error.get_first_failure()
+        raise RuntimeError(f"a training process ended with exit code {first.exitcode}; see above") from error
     finally:
-        complaint.unlink(missing_ok=True)
+        _forget(complaint, failure)
+
+
+def _forget(*files: Path) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
 
 
 @contextmanager

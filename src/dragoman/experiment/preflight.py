@@ -75,7 +75,16 @@ def of_folder(folder: Path) -> Finding:
 
 def is_under_way(folder: Path) -> bool:
     """Whether a run was begun there that has something to go on from. A finished one has removed its checkpoints."""
-    return any((folder / CHECKPOINTS).glob("update-*"))
+    return any(_checkpoints(folder))
+
+
+def newest_update(folder: Path) -> int:
+    """The one that the newest checkpoint of a run was made after."""
+    return max(int(path.name.removeprefix("update-")) for path in _checkpoints(folder))
+
+
+def _checkpoints(folder: Path) -> Iterator[Path]:
+    return (folder / CHECKPOINTS).glob("update-*")
 
 
 def existing(folder: Path) -> Path:

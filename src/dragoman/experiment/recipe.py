@@ -151,10 +151,15 @@ def dump_recipe(recipe: Recipe) -> str:
 
     Paths become absolute: the file may lie elsewhere than where they were relative to.
     """
+    return commented(with_whole_paths(recipe))
+
+
+def with_whole_paths(recipe: Recipe) -> Recipe:
+    """The recipe with absolute paths: it means the same from any folder."""
     data = recipe.data
     held_out = {"dev": data.dev and _anchored(data.dev), "test": tuple(map(_anchored, data.test))}
     data = data.model_copy(update={"train": tuple(map(_anchored, data.train)), **held_out})
-    return commented(recipe.model_copy(update={"data": data}))
+    return recipe.model_copy(update={"data": data})
 
 
 def _anchored(corpus: CorpusConfig) -> CorpusConfig:

@@ -11,10 +11,8 @@ import torch
 
 from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
 from dragoman.bundle.info import Store
-from dragoman.data.batches import Reader, Sampling
-from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
-from dragoman.data.manifest import MANIFEST, Manifest, Prepared
-from dragoman.data.prepare import PrepareConfig, prepare, settings_of
+from dragoman.data.corpus import CorpusConfig, read_chunks
+from dragoman.data.prepare import prepare
 from dragoman.data.progress import Progress
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.proof import ENOUGH, export_bundle
@@ -22,10 +20,22 @@ from dragoman.evaluation.metrics import compare
 from dragoman.experiment.again import refuse_changes
 from dragoman.experiment.curves import draw
 from dragoman.experiment.log import Log, read_log
-from dragoman.experiment.preflight import is_under_way, of_folder, refuse
+from dragoman.experiment.material import (
+    PREPARED,
+    Material,
+    clear,
+    held_out,
+    joins_now,
+    joins_of,
+    num_known,
+    parts,
+    refuse_other,
+    remember_joins,
+)
+from dragoman.experiment.preflight import is_under_way, newest_update, of_folder, refuse
 from dragoman.experiment.probe import Probe, chosen
-from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe
-from dragoman.experiment.split import Split, split_off
+from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe, with_whole_paths
+from dragoman.experiment.split import split_off
 from dragoman.experiment.validator import Pairs, Validator, translate_together
 from dragoman.export.refusal import why_not
 from dragoman.models.build import build
@@ -38,7 +48,6 @@ from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import Event, Outcome, Trainer
 
 RECIPE: Final = "recipe.yaml"
-PREPARED: Final = "prepared"
 BUNDLE: Final = "bundle"
 CURVES: Final = "curves.png"
 
@@ -50,78 +59,70 @@ def begin(
 ) -> Recipe:
     """Make the folder of a run and prepare its data; the recipe as it will be run, which is kept there too.
 
-    A run that was begun before goes on, if its recipe is the same or a `changed` one is meant.
+    A run that was begun before goes on, if its recipe is the same or a `changed` one is meant. Corpora that a changed
+    one has beside the others join the run, with its vocabulary.
     """
+    folder, recipe = folder.absolute(), with_whole_paths(recipe)
     refuse([of_folder(folder)])
-    split = None if recipe.data.dev else split_off(recipe.data.train, recipe.data.split, recipe.seed, folder)
+    before = load_recipe(folder / RECIPE) if is_under_way(folder) else None
+    joins = [join for join in joins_of(folder) if before or join.first < len(recipe.data.train)]
+    known = num_known(folder, len(before.data.train)) if before else len(recipe.data.train)
+    beginning = recipe.data.train[: min([known, *(join.first for join in joins)])]
+    split = None if recipe.data.dev else split_off(beginning, recipe.data.split, recipe.seed, folder)
     if split:
         recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": split.corpus})})
-    if is_under_way(folder):
-        refuse_changes(load_recipe(folder / RECIPE), recipe, changed)
-    _refuse_other(folder, _preparation(recipe), split)
+    if before:
+        refuse_changes(before, recipe, changed)
+    if len(recipe.data.train) < known:
+        raise ValueError("a corpus cannot leave a run that goes on: leave it in data.train, or give another --out")
+    if len(recipe.data.train) > known:
+        for part in parts(_of_first(recipe, known), folder, joins):
+            prepare(part.config, part.folder, num_workers, progress)  # damage is mended: what joins depends on it
+        joins = joins_now(recipe, folder, known, newest_update(folder))
+    some = list(parts(recipe, folder, joins))
+    clear(folder, some)
+    refuse_other(folder, some, split is None or split.is_written)
     folder.mkdir(parents=True, exist_ok=True)
     if split:
         split.write()
-    prepare(_preparation(recipe), folder / PREPARED, num_workers, progress)
+    for part in some:
+        prepare(part.config, part.folder, num_workers, progress)
+    remember_joins(folder, joins)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     return recipe
+
+
+def _of_first(recipe: Recipe, count: int) -> Recipe:
+    """The recipe with no more than its first corpora."""
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": recipe.data.train[:count]})})
 
 
 def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorboard: bool = False) -> Bundle | None:
     """Train what `begin` prepared, and write the bundle. Every process calls it; the first one gets the bundle."""
     recipe = load_recipe(folder / RECIPE)
-    prepared = Prepared.open(folder / PREPARED, verify=False)  # preparing has just verified it
+    material = Material.open(folder)
     vocab = Vocab.load(folder / PREPARED)
-    held_out = [pairs_of(corpus) for corpus in _held_out(recipe)]  # what is wrong with them is told before, not after
+    kept_out = [pairs_of(corpus) for corpus in held_out(recipe)]  # what is wrong with them is told before, not after
     shape = sized(recipe.model, vocab.source.size, vocab.target.size)
     seed_weights(recipe.seed)
     model = build(shape)
     keep_freed_memory()
     with Log(folder, tensorboard, is_under_way(folder)) if group.is_first else nullcontext(_unheard) as log:
-        probe = _probe(recipe, held_out[0], vocab, model, folder) if group.is_first else _unheard
+        probe = _probe(recipe, kept_out[0], vocab, model, folder) if group.is_first else _unheard
         listen = partial(_heard, (log, tell, probe), folder, recipe.name)
-        listen(_beginning(recipe, prepared, model))
-        validator = _validator(recipe, held_out[0], vocab, group)
-        trainer = _trainer(recipe, prepared, vocab, model, validator, folder, listen)
+        listen(_beginning(recipe, material, model))
+        validator = _validator(recipe, kept_out[0], vocab, group)
+        trainer = _trainer(recipe, material, vocab, model, validator, folder, listen)
         outcome = trainer.run()
         _round(model, recipe.store)
-        card = _card(recipe, prepared, model, outcome, command)
+        card = _card(recipe, material, model, outcome, command)
         bundled = partial(_bundled, recipe, folder, shape, model, vocab) if group.is_first else _unbundled
         bundled(card)  # at once: whatever happens while test sets are translated, the model is safe
-        scores = _scores(held_out, recipe.validation, vocab, model, group, listen)
+        scores = _scores(kept_out, recipe.validation, vocab, model, group, listen)
         bundle = bundled(card.model_copy(update={"scores": tuple(scores)}))
-        exported = bundle and _exported(bundle, held_out[0], listen)
+        exported = bundle and _exported(bundle, kept_out[0], listen)
         trainer.checkpoints.remove()  # last: as long as there is one, the same command finishes what is left to do
         return exported
-
-
-def _refuse_other(folder: Path, preparation: PrepareConfig, split: Split | None) -> None:
-    """Refuse what preparing would refuse, before anything is written."""
-    prepared = folder / PREPARED
-    check_corpora([*preparation.corpora, *preparation.held_out])
-    if not (prepared / MANIFEST).exists():
-        return
-    is_written = split is None or split.is_written
-    if not is_written or Manifest.load(prepared).settings != settings_of(preparation):
-        wrong = f"{prepared} was prepared from other files or with other settings"
-        raise ValueError(f"{wrong}: give another --out, or remove the whole folder {folder} first")
-
-
-def _preparation(recipe: Recipe) -> PrepareConfig:
-    data = recipe.data
-    return PrepareConfig(
-        corpora=data.train,
-        held_out=_held_out(recipe),
-        clean=data.clean,
-        vocabulary=data.vocabulary,
-        sample=data.sample,
-        keep_text=recipe.training.subword_sampling > 0,
-    )
-
-
-def _held_out(recipe: Recipe) -> tuple[CorpusConfig, ...]:
-    assert recipe.data.dev is not None
-    return (recipe.data.dev, *recipe.data.test)
 
 
 def _validator(recipe: Recipe, dev: Pairs, vocab: Vocab, group: Group) -> Validator:
@@ -136,19 +137,17 @@ def _probe(recipe: Recipe, dev: Pairs, vocab: Vocab, model: Seq2Seq[Any, Any], f
 
 def _trainer(
     recipe: Recipe,
-    prepared: Prepared,
+    material: Material,
     vocab: Vocab,
     model: Seq2Seq[Any, Any],
     validator: Validator,
     folder: Path,
     listen: Tell,
 ) -> Trainer:
-    config, rate = recipe.training, recipe.training.subword_sampling
-    sampling = Sampling(vocab, rate, recipe.seed) if rate else None
     return Trainer(
         model,
-        Reader.of(prepared, config.batch, recipe.seed, sampling),
-        config,
+        material.reader(recipe, vocab),
+        recipe.training,
         validator,
         folder,
         recipe.seed,
@@ -207,7 +206,7 @@ def _unheard(_: Event) -> None:
 
 def _card(
     recipe: Recipe,
-    prepared: Prepared,
+    material: Material,
     model: Seq2Seq[Any, Any],
     outcome: Outcome,
     command: str,
@@ -219,7 +218,7 @@ def _card(
             pairs=corpus.num_pairs,
             **(terms[corpus.name].model_dump() if corpus.name in terms else {}),
         )
-        for corpus in prepared.manifest.corpora
+        for corpus in material.corpora(recipe, outcome.updates)
     ]
     course = (
         f"Trained for {outcome.updates:,} updates in {_duration(outcome.seconds)}, until {outcome.why}; these are "
@@ -274,7 +273,7 @@ def _round(model: Seq2Seq[Any, Any], store: Store) -> None:
             weight.copy_(weight.to(getattr(torch, store)))
 
 
-def _beginning(recipe: Recipe, prepared: Prepared, model: Seq2Seq[Any, Any]) -> Event:
+def _beginning(recipe: Recipe, material: Material, model: Seq2Seq[Any, Any]) -> Event:
     return {
         "event": "begin",
         "update": 0,
@@ -282,7 +281,7 @@ def _beginning(recipe: Recipe, prepared: Prepared, model: Seq2Seq[Any, Any]) -> 
         "last": recipe.training.stop.updates,
         "parameters": _num_parameters(model),
         "vocabulary": model.vocabulary,
-        "pairs": prepared.manifest.counts["stayed"],
+        "pairs": material.num_pairs,
     }
 
 

@@ -90,6 +90,8 @@ def parse_yaml(text: str, name: str, numbered: bool = True) -> Document:
         line = text[: error.position].count("\n") + 1
         place = f"{name}:{line}" if numbered else name
         raise ValueError(f"{place}: the character U+{error.character:04X} has no place in YAML") from error
+    except RecursionError:
+        raise ValueError(f"{name}: too much for a recipe: sections in sections in sections") from None
     if node is None:
         return Document(None, {(): name})
     values = reader.read(node, ())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -33,6 +33,10 @@ from dragoman.training.wishes import SAVE, Agreed, Terminated, Wishes, heard
 
 Event = dict[str, Any]
 """Something that happened, as it goes into the log: `event` says what."""
+
+GIVE_BACK_S: Final = 20.0
+"""How often memory that lies free is given back. oneDNN compiles products for every new shape of batch and forgets
+those that were not used for long; what it keeps lies scattered, and the holes between grow for hours."""
 
 Validate = Callable[[Seq2Seq[Any, Any]], Mapping[str, Any]]
 """Every process calls it, with the same weights; each gets the same scores, by name."""
@@ -164,6 +168,8 @@ class Trainer:
         if self.pace.plan(self.update, self.elapsed):
             self._say("planned", last=self.pace.last)
         self.watchdog.beat(self.update, 3)
+        if is_due(GIVE_BACK_S, self.update, self.elapsed, before):
+            give_back_memory()
         over = self.pace.is_over(self.update, self.elapsed)
         if is_due(self.config.snapshots.every, self.update, self.elapsed, before):
             weights = whole(copied(self.model))
@@ -272,7 +278,6 @@ class Trainer:
         begin = self.clock()
         scores = self.validate(self.plain)
         self.model.train()
-        give_back_memory()
         if better := self.best.beaten_by(scores, self.config.stop.metric):
             self.best = Best(which, scores, copied(self.plain))
         else:

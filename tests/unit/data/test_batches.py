@@ -59,7 +59,7 @@ def same(one: Batch, other: Batch) -> bool:
 
 def test_a_batch_holds_the_pairs_of_its_lines(prepared: Prepared) -> None:
     reader = Reader.of(prepared, CONFIG, seed=3)
-    for index in range(2 * reader.order.num_batches):
+    for index in range(2 * reader.course.num_batches):
         batch = reader(index)
         for row, line in enumerate(batch.lines.tolist()):
             for array, length, offset in ((batch.source, 2 + line % 5, 0), (batch.target, 2 + line % 7, 1)):
@@ -69,7 +69,7 @@ def test_a_batch_holds_the_pairs_of_its_lines(prepared: Prepared) -> None:
 
 def test_a_batch_is_no_wider_than_its_longest_rows_and_keeps_to_the_budget(prepared: Prepared) -> None:
     reader = Reader.of(prepared, CONFIG, seed=3)
-    for index in range(reader.order.num_batches):
+    for index in range(reader.course.num_batches):
         batch = reader(index)
         assert batch.index == index
         assert batch.source.shape[1] == max(2 + batch.lines % 5)
@@ -79,7 +79,7 @@ def test_a_batch_is_no_wider_than_its_longest_rows_and_keeps_to_the_budget(prepa
 
 def test_an_epoch_brings_every_line_as_often_as_its_corpus_weighs(prepared: Prepared) -> None:
     reader = Reader.of(prepared, CONFIG, seed=3)
-    batches = [reader(index) for index in range(reader.order.num_batches)]
+    batches = [reader(index) for index in range(reader.course.num_batches)]
     for name, expected in (("news", np.repeat(np.arange(90), 2)), ("talks", np.arange(31))):
         lines = np.concatenate([batch.lines for batch in batches if batch.corpus == name])
         assert np.array_equal(np.sort(lines), expected)
@@ -95,7 +95,7 @@ def test_a_shard_without_pairs_does_no_harm(tmp_path: Path) -> None:
     shards = (shard(tmp_path / "0.arrow", []), shard(tmp_path / "1.arrow", [5, 6, 7]))
     Manifest(corpora=(PreparedCorpus(name="few", num_pairs=3, shards=shards),), vocabulary=()).save(tmp_path)
     reader = Reader.of(Prepared.open(tmp_path), CONFIG, seed=3)
-    assert sorted(np.concatenate([reader(i).lines for i in range(reader.order.num_batches)])) == [5, 6, 7]
+    assert sorted(np.concatenate([reader(i).lines for i in range(reader.course.num_batches)])) == [5, 6, 7]
 
 
 def test_a_pickled_reader_makes_the_same_batches(prepared: Prepared) -> None:
@@ -140,6 +140,6 @@ def test_each_batch_side_and_seed_draws_its_own_subwords() -> None:
 def test_sampling_without_texts_says_what_to_do(prepared: Prepared) -> None:
     vocab = train_vocab(["one two three"] * 9, ["eins zwei drei"] * 9, VocabConfig(size=290))
     reader = Reader.of(prepared, CONFIG, seed=3, sampling=Sampling(vocab, rate=0.5, seed=9))
-    from_news = next(i for i in range(99) if reader.order.at(i).corpus == 0)
+    from_news = next(i for i in range(99) if reader.course.at(i).corpus == 0)
     with pytest.raises(ValueError, match="prepare the corpus for subword sampling"):
         reader(from_news)

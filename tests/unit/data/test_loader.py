@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dragoman.data.batches import Batch, CorpusFiles, Reader
+from dragoman.data.course import Course
 from dragoman.data.loader import Loader
 from dragoman.data.order import BatchConfig, CorpusCells, plan
 from dragoman.data.ragged import Ragged
@@ -32,7 +33,7 @@ def reader(tmp_path: Path) -> Reader:
     shards = [write_shard(file, rows(generator, 60), rows(generator, 60), None, np.arange(60)) for file in files]
     cells = [np.array(info.cells, np.int64) for info in shards]
     order = plan([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
-    return Reader(order, [CorpusFiles("little", tuple(files))])
+    return Reader(Course.of([(0, order)]), [CorpusFiles("little", tuple(files))])
 
 
 def until_awake(loader: Loader) -> None:
@@ -108,7 +109,8 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_batch_is_an_error_too(tmp_pa
     info = write_shard(tmp_path / "0.arrow", rows(generator, 20_000), rows(generator, 20_000), None, np.arange(20_000))
     cells = [CorpusCells([np.array(info.cells, np.int64)])]
     order = plan(cells, BatchConfig(tokens=10**6), seed=8)
-    with Loader(Reader(order, [CorpusFiles("wide", (tmp_path / "0.arrow",))]), itertools.count(), 1) as loader:
+    reader = Reader(Course.of([(0, order)]), [CorpusFiles("wide", (tmp_path / "0.arrow",))])
+    with Loader(reader, itertools.count(), 1) as loader:
         until_awake(loader)
         loader._ask()
         assert loader._awake[0].pipe.poll(30)
@@ -141,7 +143,7 @@ def test_a_damaged_file_is_named_with_the_batch(reader: Reader) -> None:
 
 
 def test_a_damaged_file_that_a_worker_finds_is_named_with_the_batch(reader: Reader) -> None:
-    for index in range(reader.order.num_batches):
+    for index in range(reader.course.num_batches):
         reader(index)
     replace_by_damage(reader)
     with Loader(reader, itertools.count(), num_workers=1) as loader:
@@ -168,6 +170,7 @@ def test_leaving_early_ends_the_workers_at_once(reader: Reader) -> None:
 SCRIPT = """
 import itertools, pickle, sys, time
 from pathlib import Path
+from dragoman.data.course import Course
 from dragoman.data.loader import Loader
 
 if __name__ == "__main__":

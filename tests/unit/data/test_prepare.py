@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.manifest import Manifest
-from dragoman.data.prepare import WORKSHOP, PrepareConfig, load_reports, prepare, suggested_size
+from dragoman.data.prepare import WORKSHOP, PrepareConfig, load_reports, prepare, settings_of, suggested_size
 from dragoman.data.problem import Problem
 from dragoman.data.vocab import EOS, Vocab
 from dragoman.data.vocab_training import VocabConfig
@@ -197,3 +197,13 @@ def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("num_pairs", "size"), [(300, 410), (29_000, 8514), (170_000, 20615), (5_000_000, 37_000)])
 def test_the_vocabulary_follows_the_number_of_pairs(num_pairs: int, size: int) -> None:
     assert suggested_size(num_pairs) == size
+
+
+def test_keys_that_say_nothing_are_no_part_of_the_settings() -> None:
+    """Folders that were prepared before there were such keys stay what they are."""
+    plain = settings_of(PrepareConfig(corpora=(CorpusConfig(source="a", target="b"),)))["config"]
+    assert "vocabulary_of" not in plain
+    assert "tag" not in plain["corpora"][0]
+    tagged = CorpusConfig(source="a", target="b", tag="<bt>")
+    told = settings_of(PrepareConfig(corpora=(tagged,), vocabulary_of="../prepared"))["config"]
+    assert (told["vocabulary_of"], told["corpora"][0]["tag"]) == ("../prepared", "<bt>")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.corpus import CorpusConfig
-from dragoman.experiment.again import differences, refuse_asked, refuse_changes, remember_asked
+from dragoman.experiment.again import differences, refuse_asked, refuse_changes, refuse_other_text, remember_asked
 from dragoman.experiment.recipe import DataSection, Recipe, changed
 
 
@@ -45,7 +45,17 @@ def test_what_was_asked_for_is_compared(tmp_path: Path) -> None:
     assert '  time: "45m" before, "60m" now' in str(refused.value).splitlines()
 
 
-def test_lists_of_other_lengths_differ_as_a_whole() -> None:
+def test_what_a_list_has_more_is_new() -> None:
     assert differences({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}) == ["a.1.b: 2 before, 3 now"]
-    assert differences({"a": [1]}, {"a": [1, 2]}) == ["a: [1] before, [1, 2] now"]
+    assert differences({"a": [1]}, {"a": [1, 2]}) == ["a.1: null before, 2 now"]
     assert differences({"a": 1}, {"b": 1}) == ["a: 1 before, null now", "b: null before, 1 now"]
+
+
+def test_other_text_is_refused_even_if_changes_are_meant(tmp_path: Path) -> None:
+    asked = {"source": ["/a.en"], "target": ["/a.de"], "time": "45m", "set": []}
+    remember_asked(tmp_path, asked)
+    refuse_other_text(tmp_path, asked | {"time": "60m"})
+    with pytest.raises(ValueError, match="was begun with other text") as refused:
+        refuse_other_text(tmp_path, asked | {"source": ["/a.en", "/b.en"]})
+    assert '  source.1: null before, "/b.en" now' in str(refused.value).splitlines()
+    assert f"in a copy of {tmp_path / 'recipe.yaml'}, and give that copy with --changed" in str(refused.value)

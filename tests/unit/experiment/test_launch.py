@@ -87,3 +87,16 @@ def test_what_a_user_can_mend_is_said_by_the_launcher(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="batches_per_update 2 cannot be shared by 3 processes: make it a multiple"):
         launch(tmp_path / "run", 3, "", tensorboard=False)
     assert not (tmp_path / "run" / ".complaint").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+@pytest.mark.filterwarnings("default")
+def test_what_fails_twice_in_the_same_way_is_not_begun_a_third_time(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    begin(described(tmp_path), run, num_workers=1)
+    (run / "curves.png").mkdir()  # the first validation cannot draw
+    with pytest.raises(ValueError, match="failed twice in the same way, see above: IsADirectoryError"):
+        launch(run, 2, "", tensorboard=False)
+    assert sum(event["event"] == "begin" for event in read_log(run)) <= 2
+    assert not (run / ".failure").exists()

@@ -170,7 +170,7 @@ def test_what_was_split_off_is_kept_out_of_training(finished: dict[str, Any]) ->
     places = [pairs.index(pair) for pair in zip(dev.source, dev.target, strict=True)]
     assert max(places) < 430
     reader = Reader.of(Prepared.open(folder / "prepared"), BatchConfig(tokens=900), 1)
-    batches = [reader(index) for index in range(reader.order.num_batches)]
+    batches = [reader(index) for index in range(reader.course.num_batches)]
     seen = np.concatenate([batch.lines for batch in batches])
     assert sorted([*seen.tolist(), *places]) == list(range(430))
     vocab = Vocab.load(folder / "prepared")

@@ -276,6 +276,16 @@ def test_what_is_due_by_the_clock_comes_by_the_clock(trainer: Make, batches: lis
     assert [info.file[-14:-12] for info in made.snapshots.written] == ["15", "30"]
 
 
+def test_memory_that_lies_free_is_given_back_now_and_then(
+    trainer: Make, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, given = Clock(), list[float]()
+    begin = clock.now
+    monkeypatch.setattr("dragoman.training.trainer.give_back_memory", lambda: given.append(clock.now))
+    trainer({"stop": {"updates": 65}}, reader=Slow(batches, clock), clock=clock).run()
+    assert [(at - begin) // 20 for at in given] == [1, 2, 3]
+
+
 def test_tokens_per_second_count_both_sides_without_padding_and_no_validation(
     trainer: Make, batches: list[Batch]
 ) -> None:
