@@ -56,7 +56,7 @@ class Removal:
         ]
         with Tap(self.model, edit_of(self.model, removed)):
             hypotheses = self.translator.translate(self.source)
-        return float(sacrebleu.corpus_bleu(hypotheses, [self.reference], tokenize=self.tokenise).score)
+        return float(sacrebleu.corpus_bleu(hypotheses, [self.reference], tokenize=self.tokenise, force=True).score)
 
 
 def kept(curve: dict[int, float], num_heads: int) -> float:

@@ -8,9 +8,10 @@
 - `vs_hf_generate`: ours on CTranslate2 in float32 against Hugging Face's MarianMTModel.generate, of the same size, with
   as many tokens written for each batch as ours wrote on average, same beam, in an environment of its own.
 
-Sides take turns; a ratio is of the medians. Sentences are English ones of Tatoeba, of one sentence a line.
+Sides take turns, and a ratio is the median of those of each round: the machine's own pace changes by some percent.
+Sentences are English ones of Tatoeba, of one sentence a line.
 
-    python bench/translate.py [--sentences 20000] [--base-sentences 2000] [--few 256] [--rounds 2] [--threads N]
+    python bench/translate.py [--sentences 20000] [--base-sentences 2000] [--few 1024] [--rounds 3] [--threads N]
         [--hf PYTHON] [--only demo base torch hf]
 
 PYTHON is that of an environment with transformers, as bench/peers.py --install makes it. Last, one JSON line.
@@ -39,7 +40,7 @@ def main() -> None:
     values: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        lines = _sentences(given.sentences)
+        lines = sentences(given.sentences)
         base = folder / "base"
         if {"base", "torch", "hf"} & set(given.only):
             base_bundle(base)
@@ -52,12 +53,12 @@ def main() -> None:
             sides = {"torch": _ours(given, base, few, "torch", "float32")}
             sides |= {compute: _ours(given, base, few, "ctranslate2", compute) for compute in ("float32", "int8")}
             rates = _rates(sides, given.rounds)
-            values |= {f"{name}_vs_torch": rates[name] / rates["torch"] for name in ("float32", "int8")}
+            values |= {f"{name}_vs_torch": _ratio(rates, name, "torch") for name in ("float32", "int8")}
         if "hf" in given.only and given.hf:
             ours = _ours(given, base, few, "ctranslate2", "float32")
             theirs = [given.hf, str(SIDE), "hf", "", str(few), str(given.threads)]
             rates = _rates({"ours": ours, "hf": theirs}, given.rounds)
-            values["vs_hf_generate"] = rates["ours"] / rates["hf"]
+            values["vs_hf_generate"] = _ratio(rates, "ours", "hf")
     print(json.dumps({"bench": "translate", "values": {name: round(value, 3) for name, value in values.items()}}))
 
 
@@ -65,15 +66,15 @@ def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--sentences", type=int, default=20_000)
     options.add_argument("--base-sentences", type=int, default=2_000)
-    options.add_argument("--few", type=int, default=256, help="sentences for torch and Hugging Face")
-    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--few", type=int, default=1024, help="sentences for torch and Hugging Face")
+    options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options.add_argument("--hf", help="the python of an environment with transformers")
     options.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     return options.parse_args()
 
 
-def _sentences(count: int) -> list[str]:
+def sentences(count: int) -> list[str]:
     """Different ones, each a single sentence to the splitter as well, so that both sides translate the same."""
     from dragoman.decoding.document import Document
 
@@ -99,23 +100,26 @@ def _against_bare(given: argparse.Namespace, folder: Path, model: Path, lines: l
     source = _written(folder / "source", lines)
     command = [sys.executable, str(SIDE), "command", str(model), str(source), str(given.threads)]
     bare = [sys.executable, str(SIDE), "bare", str(model), str(source), str(given.threads)]
-    rates = _rates({"command": command, "bare": bare}, given.rounds)
-    return rates["command"] / rates["bare"]
+    return _ratio(_rates({"command": command, "bare": bare}, given.rounds), "command", "bare")
 
 
 def _ours(given: argparse.Namespace, model: Path, source: Path, engine: str, compute: str) -> list[str]:
     return [sys.executable, str(SIDE), engine, str(model), str(source), str(given.threads), compute]
 
 
-def _rates(sides: dict[str, list[str]], rounds: int) -> dict[str, float]:
-    """Sentences per second of each, as it says itself on its last line."""
+def _ratio(rates: dict[str, list[float]], one: str, other: str) -> float:
+    return median(mine / theirs for mine, theirs in zip(rates[one], rates[other], strict=True))
+
+
+def _rates(sides: dict[str, list[str]], rounds: int) -> dict[str, list[float]]:
+    """Sentences per second of each in every round, as it says itself on its last line."""
     seen: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds):
         for name in list(sides)[:: 1 if number % 2 == 0 else -1]:
             done = subprocess.run(sides[name], check=True, capture_output=True, text=True)
             seen[name].append(float(done.stdout.strip().splitlines()[-1]))
             print(f"{name}: {seen[name][-1]:.1f} sentences/s", flush=True)
-    return {name: median(rates) for name, rates in seen.items()}
+    return seen
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def begun(asked: Asked, folder: Path, changed: bool) -> "Plan | None":
 
     What a run chooses follows from the clock and the machine, too: choosing again would be another run.
     """
-    from dragoman.experiment.again import ASKED, refuse_asked, remember_asked
+    from dragoman.experiment.again import ASKED, refuse_asked, refuse_other_text
     from dragoman.experiment.autopilot import Plan
     from dragoman.experiment.preflight import is_under_way
     from dragoman.experiment.recipe import changed as with_changes
@@ -112,7 +112,7 @@ def begun(asked: Asked, folder: Path, changed: bool) -> "Plan | None":
     if not changed:
         refuse_asked(folder, asked.kept)
         return Plan(kept, (), ())
-    remember_asked(folder, asked.kept)
+    refuse_other_text(folder, asked.kept)
     time = [f"training.stop.time={asked.time}"] if asked.time else []
     return Plan(with_changes(kept, [*asked.changes, *time]), (), ())
 

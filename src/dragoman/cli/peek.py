@@ -27,7 +27,7 @@ def peek(
     vocab = Vocab.load(folder)
     reader = Reader.of(prepared, BatchConfig(tokens=tokens), seed)
     batch = reader(index)
-    num_batches = reader.order.num_batches
+    num_batches = reader.course.num_batches
     console = Console(highlight=False, markup=False, soft_wrap=True)
     positions = batch.source.size + batch.target.size
     padding = 1.0 - ((batch.source != PAD).sum() + (batch.target != PAD).sum()) / positions

@@ -37,8 +37,8 @@ from dragoman.decoding.penalty import Penalty
 from dragoman.export.ctranslate2 import WEIGHTS, pieces, small_files, weights_file
 from dragoman.export.layout import what_is_wrong
 
-BATCH_TOKENS: Final = 1024
-"""Source tokens of a batch, padding included: more is no faster on a CPU, and holds more memory."""
+BATCH_TOKENS: Final = 768
+"""Source tokens of a batch, padding included: more is no faster on a CPU, and holds more memory (docs/results.md)."""
 
 _NO_PENALTY: Final = 1e-30
 """x^this is 1. Zero itself would make it stop at the first hypothesis that ends."""

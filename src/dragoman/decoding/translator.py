@@ -139,7 +139,9 @@ class Translator:
         limit = self.engine.longest
         if not text.strip():
             return []
-        if limit is None or len(text) < 2 or len(self.vocab.source.encode([text]).ids) <= limit:
+        if limit is None or len(text) < 2 or _most_tokens(text) <= limit:
+            return [text]
+        if len(self.vocab.source.encode([text]).ids) <= limit:
             return [text]
         middle = len(text) // 2
         spaces = [found.span() for found in _SPACE.finditer(text)]
@@ -149,6 +151,11 @@ class Translator:
     def text(self, tokens: tuple[int, ...]) -> str:
         """A translation stays on its line: a line break, which is a byte like others to a model, becomes a space."""
         return _BREAKS.sub(" ", self.vocab.target.decode(tokens))
+
+
+def _most_tokens(text: str) -> int:
+    """No vocabulary makes more of it: a token for each byte, with three for a space, one before it all, and EOS."""
+    return len(text.encode(errors="surrogatepass")) + 2 * text.count(" ") + 4
 
 
 class _Begun(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dragoman.data.alignment import Measure
-from dragoman.inspection.choice import Choice
+from dragoman.inspection.choice import Choice, choose
 from dragoman.inspection.html_file import allowed, embedded, part, save_text
 from dragoman.inspection.labels import clean
 from dragoman.inspection.trace import Kind, Tokens, Trace, kind_of
@@ -46,7 +46,7 @@ def page(trace: Trace, choice: Choice | None = None, notes: Mapping[str, str] | 
     What may run is fixed by the hash of our own script: no token can become one. `note` is HTML.
     """
     style, script = part("page.css"), part("drawing.js", "page.js")
-    first = choice or _last_mean(trace)
+    first = choice or _first(trace)
     shown = view(trace, first.layer, first.head, kind=first.kind, rows=first.rows, measure=first.measure)
     return Template(part("page.html")).substitute(
         title=escape(f"Where the model looked: {clean(trace.source.text)}"),
@@ -91,9 +91,12 @@ def table(shown: View) -> str:
     return f"<table>{heading}<tbody>{''.join(lines)}</tbody></table>"
 
 
-def _last_mean(trace: Trace) -> Choice:
-    """What is shown if nothing was chosen: the last layer of the first kind there is."""
-    return Choice(next(kind for kind in KINDS if trace.names(kind)), -1, "mean", "written", "attention")
+def _first(trace: Trace) -> Choice:
+    """What is shown if nothing was chosen: the alignment head, if the trace has what it shows; else the last layer."""
+    kind = next(kind for kind in KINDS if trace.names(kind))
+    heads = trace.alignment_heads[:1] if kind == "cross" else ()
+    there = any(head.layer in (trace.norms if head.measure == "norm" else trace.attention) for head in heads)
+    return choose(trace, kind) if there else choose(trace, kind, layer=-1)
 
 
 def _opening(trace: Trace, first: Choice) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from dragoman.bundle import open_bundle
 from dragoman.data.vocab import EOS, PAD, Vocab
@@ -233,3 +236,17 @@ def test_a_line_break_that_a_model_writes_becomes_a_space(
     first = bytes_only.source.encode(["b"]).ids.tolist()[0]
     model = bigram(*[table] * (first - 3), vocabulary=bytes_only.target.size)
     assert Translator(TorchEngine(model), bytes_only).translate(["b"]) == ["a b"]
+
+
+@cache
+def little_vocab() -> Vocab:
+    """Most of a text becomes bytes."""
+    return train_vocab(["a b"], ["c d"], VocabConfig(size=269, character_coverage=1.0))
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+@example("   a  ")
+@example("\u2581 \U0001f600")
+def test_how_many_tokens_a_text_can_be_is_never_too_few(text: str) -> None:
+    assert len(little_vocab().source.encode([text]).ids) <= file._most_tokens(text)

@@ -5,10 +5,13 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CODES = {
@@ -115,3 +118,11 @@ class Browser:
             self.rest += part
         message, _, self.rest = self.rest.partition(b"\0")
         return json.loads(message)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        opened = Browser(home)
+        yield opened
+        opened.close()

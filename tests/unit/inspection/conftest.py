@@ -1,15 +1,14 @@
 """A trace made by hand: small, of any tokens, with maps that sum to 1. And a browser to see pages with."""
 
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for those who import browser.py
-from browser import Browser
+from browser import browser as browser
 
 from dragoman.inspection.trace import Identity, Tokens, Trace
 
@@ -60,11 +59,3 @@ def traced() -> Traced:
         )
 
     return make
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        opened = Browser(home)
-        yield opened
-        opened.close()

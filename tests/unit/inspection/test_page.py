@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.data.alignment import AlignmentHead
 from dragoman.inspection.choice import Choice
 from dragoman.inspection.page import embedded, page, save_page, table
 from dragoman.inspection.trace import Trace
@@ -112,10 +113,11 @@ def test_a_model_with_one_attention_has_a_page_too(traced: Traced) -> None:
 def test_the_page_says_caveats_measure_and_sink_share_without_its_script_too(traced: Traced) -> None:
     trace = traced()
     text = page(trace)
+    shown = view(trace)
     assert "Where it looked, not why." in text
-    assert f"{view(trace).sink_share:.0%} of it rests on sinks" in text
-    assert view(trace).caption in text
-    assert table(view(trace)) in text
+    assert f"{shown.sink_share:.0%} of it rests on sinks" in text
+    assert shown.caption in text
+    assert table(shown) in text
 
 
 def test_the_page_opens_on_the_map_that_was_chosen_without_its_script_too(traced: Traced) -> None:
@@ -149,3 +151,17 @@ def test_a_page_is_written_in_utf_8_and_leaves_nothing_beside_it(traced: Traced,
     save_page(traced(source=(f"▁{letters}", "</s>")), tmp_path / "page.html")
     assert letters in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_it_opens_on_the_head_that_the_model_aligns_by_if_the_trace_shows_it(traced: Traced) -> None:
+    trace = traced()
+    name = trace.names("cross")[0]
+    head = AlignmentHead(layer=name, head=1, rows="read", measure="norm")
+    seen = replace(trace, alignment_heads=(head,), norms={name: trace.attention[name]})
+    first = data_of(page(seen))["first"]
+    assert isinstance(first, dict)
+    assert (first["layer"], first["head"], first["rows"], first["measure"]) == (0, 1, "read", "norm")
+    for poor in (replace(seen, norms={}), replace(seen, alignment_heads=(head.model_copy(update={"layer": "x"}),))):
+        first = data_of(page(poor))["first"]
+        assert isinstance(first, dict)
+        assert (first["layer"], first["head"]) == (len(trace.names("cross")) - 1, "mean")
