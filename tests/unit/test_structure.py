@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = sorted((ROOT / "src").rglob("*.py"))
-FOLDERS = [".ci", "bench", "docs", "recipes", "scripts", "src", "tests"]
+FOLDERS = [".ci", "bench", "deploy", "docs", "recipes", "scripts", "src", "tests"]
 WRITTEN = sorted(
     path
     for path in [*ROOT.glob("*.*"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*"))]

@@ -24,10 +24,12 @@ from dragoman.cli.example import example
 from dragoman.cli.explain import explain
 from dragoman.cli.export import export
 from dragoman.cli.inspect import inspect
+from dragoman.cli.key import key
 from dragoman.cli.peek import peek
 from dragoman.cli.plan import plan
 from dragoman.cli.prepare import prepare
 from dragoman.cli.score import score
+from dragoman.cli.serve import serve
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
 from dragoman.cli.translate_dashes import TakesTexts
@@ -45,6 +47,8 @@ app = typer.Typer(
 app.command()(train)
 app.command(cls=TakesTexts)(translate)
 app.command()(backtranslate)
+app.command()(serve)
+app.command()(key)
 app.command()(export)
 app.command()(evaluate)
 app.command()(score)

@@ -1,0 +1,221 @@
+"""`dragoman serve` as installed: its mistakes in one line, where it listens, and how it stops. And `dragoman key`."""
+
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+import yaml
+
+from dragoman.bundle import demo_folder, open_bundle
+from dragoman.serving.keys import read_keys
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+GOLDEN = str(Path(__file__).parents[1] / "golden" / "v1")
+PATIENCE_S = 300
+
+Mistake = Callable[[Path], list[str]]
+
+
+def given(*arguments: str) -> Mistake:
+    return lambda _: [*arguments, "--port", "0"]
+
+
+def damaged(folder: Path) -> list[str]:
+    (folder / "model").mkdir()
+    (folder / "model" / "manifest.json").write_text("{}")
+    return [str(folder / "model"), "--port", "0"]
+
+
+def twice(folder: Path) -> list[str]:
+    return [GOLDEN, str(folder / "v1"), "--port", "0"]
+
+
+def empty_keys(folder: Path) -> list[str]:
+    (folder / "keys.yaml").touch()
+    return ["--demo", "--keys", str(folder / "keys.yaml")]
+
+
+MISTAKES: dict[str, tuple[Mistake, str]] = {
+    "no model": (given(), "nothing to serve: give the folder of a model, or --demo"),
+    "two of the same name": (twice, "two models are called v1: give one another name, as NAME="),
+    "two of a given name": (given(f"a={GOLDEN}", "a=b"), "two models are called a: give one another name, as NAME=b"),
+    "a folder that is not there": (lambda f: [str(f / "nowhere")], "nowhere: there is no such folder"),
+    "a damaged model": (damaged, "manifest.json: "),
+    "a model without an export": (given(GOLDEN), "the ctranslate2 engine cannot be used"),
+    "a limit that is none": (
+        given("--demo", "--limit", "charcters=5"),
+        "give NAME=VALUE; the names are body_bytes,",
+    ),
+    "a limit without a value": (given("--demo", "--limit", "texts"), "--limit texts: give NAME=VALUE"),
+    "a limit of nothing": (given("--demo", "--limit", "texts=0"), "--limit texts=0: Input should be greater than"),
+    "a limit in words": (given("--demo", "--limit", "wait=long"), "--limit wait=long: Input should be a valid number"),
+    "a host without keys": (
+        given("--demo", "--host", "0.0.0.0"),
+        "0.0.0.0 can be reached from other machines, so a key must be needed: dragoman key NAME --file",
+    ),
+    "any origin": (given("--demo", "--allow-origin", "*"), "--allow-origin *: name every origin"),
+    "no such file of keys": (lambda f: ["--demo", "--keys", str(f / "keys.yaml")], "keys.yaml: "),
+    "a file without keys": (empty_keys, "keys.yaml: no keys; make one with: dragoman key NAME --file"),
+    "an unknown way to compute": (given("--demo", "--compute", "int4"), "--compute int4: give float32, int16 or int8"),
+}
+
+
+def served(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [DRAGOMAN, "serve", *arguments]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
+    mistake, named = MISTAKES[name]
+    done = served(*mistake(tmp_path))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert named in done.stderr
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = served("--demo", "--port", str(port))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: 127.0.0.1:{port} cannot be listened on: Address already in use; try --port 0\n"
+
+
+class Service:
+    """A process that has said where it listens."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.out: IO[str] = process.stdout
+        self.err: IO[str] = process.stderr
+        self.url = self.out.readline().strip()
+
+    def get(self, path: str) -> Any:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(self.url + path, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def stop(self, number: signal.Signals) -> tuple[int, list[str]]:
+        """Its exit code, and all that it has said."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, said.splitlines()
+
+
+@contextlib.contextmanager
+def running(*arguments: str, start: tuple[str, ...] = (), passed: tuple[int, ...] = ()) -> Iterator[Service]:
+    command = [*start, str(DRAGOMAN), "serve", "--engines", "1", "--limit", "drain_seconds=0", *arguments]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=passed, **pipes) as process:
+        try:
+            yield Service(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_listens_and_what_it_serves_and_stops_when_told(
+    number: signal.Signals, exported: Path
+) -> None:
+    with running("--demo", f"phrases={exported}", "--port", "0") as service:
+        assert service.url.startswith("http://127.0.0.1:")
+        assert service.get("health") == {"status": "ok"}
+        names = [model["name"] for model in service.get("v1/models")["models"]]
+        assert names == ["demo", "phrases"]
+        code, said = service.stop(number)
+    assert code == 0
+    demo, phrases = (open_bundle(folder).sha256[:12] for folder in (demo_folder(), exported))
+    assert said[:2] == [f"demo: en to de, {demo}", f"phrases: en to de, {phrases}"]
+    events = [json.loads(line) for line in said[2:]]
+    assert [event["event"] for event in events] == ["request", "stopping"]  # health is not logged
+    assert service.out.closed
+
+
+def test_a_socket_that_was_passed_is_served(exported: Path) -> None:
+    """As systemd does it; and as one service hands over to the next."""
+    start = ("bash", "-c", 'exec 3<&"$1"; shift; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"', "bash")
+    with socket.create_server(("127.0.0.1", 0)) as where:
+        number, port = where.fileno(), where.getsockname()[1]
+        with running(str(exported), "--port", "1", start=(*start, str(number)), passed=(number,)) as service:
+            assert service.url == f"http://127.0.0.1:{port}/"
+            assert service.get("v1/models")["models"][0]["name"] == "model"
+            assert service.stop(signal.SIGTERM)[0] == 0
+
+
+def test_a_hangup_opens_the_models_anew_and_damage_leaves_the_old_ones(exported: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(exported, tmp_path / "a"))
+    with running(str(folder), "--port", "0") as service:
+        assert service.err.readline().startswith("a: en to de, ")
+        service.process.send_signal(signal.SIGHUP)
+        reloaded = json.loads(service.err.readline())
+        assert (reloaded["event"], list(reloaded["models"])) == ("reloaded", ["a"])
+        (folder / "config.json").unlink()
+        service.process.send_signal(signal.SIGHUP)
+        failed = json.loads(service.err.readline())
+        assert (failed["event"], failed["level"]) == ("reload failed", "error")
+        assert "config.json" in failed["reason"]
+        assert service.get("health/ready") == {"status": "ok"}
+        assert service.stop(signal.SIGTERM)[0] == 0
+
+
+def test_a_link_that_leads_to_another_release_is_followed_at_a_hangup(exported: Path, tmp_path: Path) -> None:
+    link = tmp_path / "current"
+    link.symlink_to(exported)
+    with running(str(link), "--port", "0") as service:
+        assert service.err.readline().startswith("current: en to de, ")
+        link.unlink()
+        link.symlink_to(demo_folder())
+        service.process.send_signal(signal.SIGHUP)
+        reloaded = json.loads(service.err.readline())
+        assert reloaded["models"] == {"current": open_bundle(demo_folder()).sha256}
+
+
+def key(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [DRAGOMAN, "key", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+
+
+def test_a_key_is_printed_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "keys.yaml"
+    done = key("shop", "--file", str(file), "--requests-per-minute", "600", "--characters-per-day", "9")
+    assert (done.returncode, done.stderr) == (0, "")
+    made = done.stdout.strip()
+    assert done.stdout == f"{made}\n"
+    assert made.startswith("dgm_")
+    assert made not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (entry,) = yaml.safe_load(file.read_text())
+    assert (entry["name"], entry["requests_per_minute"], entry["characters_per_day"]) == ("shop", 600, 9)
+    assert key("other", "--file", str(file)).stdout.strip() != made
+    assert [one.name for one in read_keys(file)] == ["shop", "other"]
+
+
+def test_a_key_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
+    file = str(tmp_path / "keys.yaml")
+    assert key("shop", "--file", file).returncode == 0
+    for arguments, named in (
+        (("shop", "--file", file), "there is a key of shop already; delete its entry first"),
+        (("a shop", "--file", file), "a name has up to 64 letters"),
+        (("shop", "--file", str(tmp_path / "none" / "keys.yaml")), "keys.yaml"),
+    ):
+        done = key(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: ")
+        assert named in done.stderr
+        assert done.stderr.count("\n") == 1
