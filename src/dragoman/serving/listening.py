@@ -21,17 +21,40 @@ HEAD_BYTES = 1 << 16
 """Of a request before its body. What reads HTTP has no limit of its own."""
 PIPELINED = 8
 """Requests that may wait on one connection for the answer to the first. Each takes far more memory than its bytes."""
+LEAVE_SECONDS = 2.0
+"""For a client that is still sending to read that it was refused, and to stop."""
+
+
+class Courteous:
+    """A transport that `leave` may close in its own way: it says whether it does."""
+
+    def __init__(self, transport: asyncio.Transport, leave: Callable[[], bool]) -> None:
+        self._transport, self._leave = transport, leave
+        self._left = False
+        self.write = transport.write
+
+    def close(self) -> None:
+        if self._left or not self._leave():
+            self._transport.close()
+        self._left = True
+
+    def is_closing(self) -> bool:
+        return self._left or self._transport.is_closing()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class Impatient(HttpToolsProtocol):
     """A request's head and body must come in within their time and size, and its answer must be taken away in time, or
-    the connection is closed.
+    the connection is closed. Who is refused while still sending is given a moment to read why.
     """
 
     limits = Limits()
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(Courteous(transport, self._leave))  # type: ignore[arg-type]
+        self._leaving = False
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -40,6 +63,10 @@ class Impatient(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._come += len(data)
+        if self._leaving:
+            if self._come > self._most:
+                self.transport.pause_reading()
+            return
         super().data_received(data)
         if self._come > self._most:
             self.transport.abort()
@@ -71,6 +98,18 @@ class Impatient(HttpToolsProtocol):
         """Nothing is under way: uvicorn closes in a while, unless the client does not read, or sends empty lines."""
         if self._deadline is None and self.cycle.response_complete:
             self._give(self.limits.idle_seconds + self.limits.header_seconds)
+
+    def _leave(self) -> bool:
+        """Say goodbye and go on reading for a while, if the request is not over. Were the connection closed at once,
+        what the client sends next would find it broken, and most clients then forget the answer they were given.
+        """
+        if self.cycle is None or not self.cycle.more_body:
+            return False
+        self._leaving = True
+        self._give(LEAVE_SECONDS)
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        return True
 
     def pause_writing(self) -> None:
         super().pause_writing()

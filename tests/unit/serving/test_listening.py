@@ -1,6 +1,7 @@
 """HTTP over real sockets: who is slow is cut off, who is there is served, and signals do what they are for."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -39,6 +40,10 @@ class Listened:
                 await receive()
                 self.calls.append(event)
                 await send({"type": f"lifespan.{event}.complete"})
+            return
+        if scope["path"] == "/refuse":
+            await send({"type": "http.response.start", "status": 413, "headers": [(b"connection", b"close")]})
+            await send({"type": "http.response.body", "body": b"too much"})
             return
         size, more = 0, True
         while more:
@@ -202,6 +207,48 @@ def test_a_head_without_end_is_not_stored() -> None:
             assert await closed(reader) == b""
             writer.close()
             assert await server.asked(GET[:-2] + b"X: " + b"x" * 30_000 + b"\r\n\r\n") == b"0"
+
+    run(work)
+
+
+REFUSED = b"POST /refuse HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n"
+
+
+def test_who_is_refused_while_sending_may_send_on_for_a_moment_and_reads_why() -> None:
+    async def work() -> None:
+        async with listened(body_bytes=1 << 20) as server:
+            reader, writer = await server.opened(REFUSED)
+            for _ in range(20):  # far longer than the refusal needs
+                await asyncio.sleep(0.02)
+                writer.write(b"x" * (1 << 15))
+                await writer.drain()
+            found = await closed(reader)
+            assert found.startswith(b"HTTP/1.1 413 ")
+            assert found.endswith(b"too much\r\n0\r\n\r\n")
+            writer.close()
+
+    run(work)
+
+
+async def taken(writer: asyncio.StreamWriter) -> int:
+    """How many bytes can be sent before the connection breaks."""
+    sent = 0
+    async with asyncio.timeout(PATIENCE_S):
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"x" * (1 << 16))
+                await writer.drain()
+                sent += 1 << 16
+    return sent
+
+
+def test_who_sends_on_for_ever_is_cut_off_and_hardly_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAVE_SECONDS", 0.5)
+
+    async def work() -> None:
+        async with listened(body_bytes=1 << 20) as server:
+            _, writer = await server.opened(REFUSED)
+            assert await taken(writer) < 32 << 20  # what the buffers on the way hold
 
     run(work)
 
