@@ -64,22 +64,21 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
 
 
-def updates(folder: Path) -> list[int]:
-    """Those in the log since the run was last begun or resumed; its last line may be half written."""
+def until(folder: Path, process: subprocess.Popen[bytes], said: int, count: int, patience: float) -> None:
+    """Wait until the log holds so many updates after the bytes that had been said before; its last line may be half."""
     log = folder / "run" / "log.jsonl"
-    if not log.exists():
-        return []
-    told = [json.loads(line) for line in log.read_bytes().split(b"\n")[:-1]]
-    since = max(number for number, event in enumerate(told) if event["event"] in ("begin", "resumed"))
-    return [event["update"] for event in told[since:] if event["event"] == "update"]
-
-
-def until(folder: Path, process: subprocess.Popen[bytes], position: int, patience: float) -> None:
     end = time.monotonic() + patience
-    while not any(update > position for update in updates(folder)):
+    while True:
+        told = [json.loads(line) for line in _read(log)[said:].split(b"\n")[:-1]]
+        if sum(event["event"] == "update" for event in told) >= count:
+            return
         if process.poll() is not None or time.monotonic() > end:
-            raise SystemExit(f"no update after {position:,}: exit code {process.poll()}")
+            raise SystemExit(f"no update: exit code {process.poll()}")
         time.sleep(0.02)
+
+
+def _read(log: Path) -> bytes:
+    return log.read_bytes() if log.exists() else b""
 
 
 def begin(folder: Path, num_pairs: int) -> Path:
@@ -93,7 +92,7 @@ def begin(folder: Path, num_pairs: int) -> Path:
     if not any(checkpoints.glob("update-*")):
         print("preparing and training", flush=True)
         process = start(folder)
-        until(folder, process, 2, patience=7200)
+        until(folder, process, 0, 3, patience=7200)
         process.send_signal(signal.SIGTERM)
         if process.wait() != 143:
             raise SystemExit(f"it should have saved and ended with 143, not {process.returncode}")
@@ -124,9 +123,10 @@ def resumed(folder: Path, checkpoint: Path, update: int) -> float:
     """Seconds from the start of the command to its first update."""
     there = moved(checkpoint, update)
     forget()
+    said = len(_read(folder / "run" / "log.jsonl"))
     since = time.perf_counter()
     process = start(folder)
-    until(folder, process, update, patience=600)
+    until(folder, process, said, 1, patience=600)
     taken = time.perf_counter() - since
     process.kill()
     process.wait()

@@ -31,8 +31,8 @@ def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
     """Make the folder of the run, or see that it may go on; and prepare its text, if that is not done."""
     from dragoman.cli.progress import shown
     from dragoman.experiment.again import remember_asked
+    from dragoman.experiment.begin import begin
     from dragoman.experiment.material import Material
-    from dragoman.experiment.run import begin
 
     with shown() as progress:
         recipe = begin(plan.recipe, out, progress=progress, changed=changed)

@@ -1,4 +1,4 @@
-"""One run: its folder, its data, its training, and the bundle it leaves."""
+"""One run, once it has begun: its training, and the bundle it leaves."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -12,30 +12,16 @@ import torch
 from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
 from dragoman.bundle.info import Store
 from dragoman.data.corpus import CorpusConfig, read_chunks
-from dragoman.data.prepare import prepare
-from dragoman.data.progress import Progress
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.proof import ENOUGH, export_bundle
 from dragoman.evaluation.metrics import compare
-from dragoman.experiment.again import refuse_changes
+from dragoman.experiment.begin import RECIPE
 from dragoman.experiment.curves import draw
 from dragoman.experiment.log import Log, read_log
-from dragoman.experiment.material import (
-    PREPARED,
-    Material,
-    clear,
-    held_out,
-    joins_now,
-    joins_of,
-    num_known,
-    parts,
-    refuse_other,
-    remember_joins,
-)
-from dragoman.experiment.preflight import is_under_way, newest_update, of_folder, refuse
+from dragoman.experiment.material import PREPARED, Material, held_out
+from dragoman.experiment.preflight import is_under_way
 from dragoman.experiment.probe import Probe, chosen
-from dragoman.experiment.recipe import Recipe, ValidationSection, dump_recipe, load_recipe, with_whole_paths
-from dragoman.experiment.split import split_off
+from dragoman.experiment.recipe import Recipe, ValidationSection, load_recipe
 from dragoman.experiment.validator import Pairs, Validator, translate_together
 from dragoman.export.refusal import why_not
 from dragoman.models.build import build
@@ -47,54 +33,10 @@ from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import Event, Outcome, Trainer
 
-RECIPE: Final = "recipe.yaml"
 BUNDLE: Final = "bundle"
 CURVES: Final = "curves.png"
 
 Tell = Callable[[Event], None]
-
-
-def begin(
-    recipe: Recipe, folder: Path, num_workers: int = 2, progress: Progress | None = None, changed: bool = False
-) -> Recipe:
-    """Make the folder of a run and prepare its data; the recipe as it will be run, which is kept there too.
-
-    A run that was begun before goes on, if its recipe is the same or a `changed` one is meant. Corpora that a changed
-    one has beside the others join the run, with its vocabulary.
-    """
-    folder, recipe = folder.absolute(), with_whole_paths(recipe)
-    refuse([of_folder(folder)])
-    before = load_recipe(folder / RECIPE) if is_under_way(folder) else None
-    joins = [join for join in joins_of(folder) if before or join.first < len(recipe.data.train)]
-    known = num_known(folder, len(before.data.train)) if before else len(recipe.data.train)
-    beginning = recipe.data.train[: min([known, *(join.first for join in joins)])]
-    split = None if recipe.data.dev else split_off(beginning, recipe.data.split, recipe.seed, folder)
-    if split:
-        recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": split.corpus})})
-    if before:
-        refuse_changes(before, recipe, changed)
-    if len(recipe.data.train) < known:
-        raise ValueError("a corpus cannot leave a run that goes on: leave it in data.train, or give another --out")
-    if len(recipe.data.train) > known:
-        for part in parts(_of_first(recipe, known), folder, joins):
-            prepare(part.config, part.folder, num_workers, progress)  # damage is mended: what joins depends on it
-        joins = joins_now(recipe, folder, known, newest_update(folder))
-    some = list(parts(recipe, folder, joins))
-    clear(folder, some)
-    refuse_other(folder, some, split is None or split.is_written)
-    folder.mkdir(parents=True, exist_ok=True)
-    if split:
-        split.write()
-    for part in some:
-        prepare(part.config, part.folder, num_workers, progress)
-    remember_joins(folder, joins)
-    (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
-    return recipe
-
-
-def _of_first(recipe: Recipe, count: int) -> Recipe:
-    """The recipe with no more than its first corpora."""
-    return recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": recipe.data.train[:count]})})
 
 
 def carry_out(folder: Path, group: Group, tell: Tell, command: str = "", tensorboard: bool = False) -> Bundle | None:

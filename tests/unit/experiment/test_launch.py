@@ -8,10 +8,11 @@ import pytest
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
 from dragoman.experiment import launch as launching
+from dragoman.experiment.begin import begin
 from dragoman.experiment.launch import launch, num_processes
 from dragoman.experiment.log import read_log
 from dragoman.experiment.recipe import Recipe
-from dragoman.experiment.run import begin, carry_out
+from dragoman.experiment.run import carry_out
 from dragoman.training.parallel import Group
 
 

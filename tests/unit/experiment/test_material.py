@@ -10,10 +10,11 @@ import pytest
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
 from dragoman.data.vocab import Vocab
+from dragoman.experiment.begin import begin
 from dragoman.experiment.material import JOINED, Join, Material, joins_of
 from dragoman.experiment.preflight import is_under_way
 from dragoman.experiment.recipe import Recipe, changed, dump_recipe, load_recipe
-from dragoman.experiment.run import begin, carry_out
+from dragoman.experiment.run import carry_out
 from dragoman.training.parallel import Group
 
 SAVED = 6

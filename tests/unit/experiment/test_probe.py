@@ -12,9 +12,10 @@ from dragoman.bundle import Bundle, open_bundle
 from dragoman.data.dates import dates
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.torch_engine import load_model
+from dragoman.experiment.begin import begin
 from dragoman.experiment.probe import LONGEST, Probe, chosen
 from dragoman.experiment.recipe import Recipe
-from dragoman.experiment.run import begin, carry_out
+from dragoman.experiment.run import carry_out
 from dragoman.experiment.validator import Pairs, lengths
 from dragoman.inspection import trace_file
 from dragoman.inspection.inspector import Inspector

@@ -20,9 +20,10 @@ from dragoman.data.order import BatchConfig
 from dragoman.data.vocab import Vocab
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.metrics import bleu
+from dragoman.experiment.begin import begin
 from dragoman.experiment.log import read_log
 from dragoman.experiment.recipe import Recipe, load_recipe
-from dragoman.experiment.run import _exported, begin, carry_out, pairs_of, typed
+from dragoman.experiment.run import _exported, carry_out, pairs_of, typed
 from dragoman.experiment.validator import Pairs
 from dragoman.training.parallel import Group
 
