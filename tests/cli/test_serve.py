@@ -140,10 +140,11 @@ def test_it_says_where_it_listens_and_what_it_serves_and_stops_when_told(
         assert names == ["demo", "phrases"]
         code, said = service.stop(number)
     assert code == 0
-    demo, phrases = (open_bundle(folder).sha256[:12] for folder in (demo_folder(), exported))
-    assert said[:2] == [f"demo: en to de, {demo}", f"phrases: en to de, {phrases}"]
-    events = [json.loads(line) for line in said[2:]]
-    assert [event["event"] for event in events] == ["request", "stopping"]  # health is not logged
+    events = [json.loads(line) for line in said]
+    assert [event["event"] for event in events] == ["started", "request", "stopping", "stopped"]  # health is not logged
+    demo, phrases = (open_bundle(folder).sha256 for folder in (demo_folder(), exported))
+    assert events[0]["models"] == {"demo": demo, "phrases": phrases}
+    assert service.url == f"http://{events[0]['host']}:{events[0]['port']}/"
     assert service.out.closed
 
 
@@ -161,7 +162,7 @@ def test_a_socket_that_was_passed_is_served(exported: Path) -> None:
 def test_a_hangup_opens_the_models_anew_and_damage_leaves_the_old_ones(exported: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(exported, tmp_path / "a"))
     with running(str(folder), "--port", "0") as service:
-        assert service.err.readline().startswith("a: en to de, ")
+        assert json.loads(service.err.readline())["event"] == "started"
         service.process.send_signal(signal.SIGHUP)
         reloaded = json.loads(service.err.readline())
         assert (reloaded["event"], list(reloaded["models"])) == ("reloaded", ["a"])
@@ -178,7 +179,7 @@ def test_a_link_that_leads_to_another_release_is_followed_at_a_hangup(exported: 
     link = tmp_path / "current"
     link.symlink_to(exported)
     with running(str(link), "--port", "0") as service:
-        assert service.err.readline().startswith("current: en to de, ")
+        assert json.loads(service.err.readline())["event"] == "started"
         link.unlink()
         link.symlink_to(demo_folder())
         service.process.send_signal(signal.SIGHUP)

@@ -79,7 +79,7 @@ def serve(
 def _started(host: str, port: int, service: "Service") -> None:
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{port}/", flush=True)
-    for facts in service.models.values():
+    for facts in service.models.values() if sys.stderr.isatty() else ():  # elsewhere it is a log, and has them already
         print(f"{facts.name}: {facts.source} to {facts.target}, {facts.sha256[:12]}", file=sys.stderr, flush=True)
 
 

@@ -80,10 +80,15 @@ async def invalid(request: Request, error: Exception) -> Response:
     """For a body that is not what the route takes."""
     assert isinstance(error, RequestValidationError)
     request.scope["refused"] = "invalid"
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")
-    detail = f"{place + ': ' if place else ''}{first['msg']}"
+    detail = _mistake(error.errors()[0])
     return answer(request, 422, "The request is mistaken", detail.encode(errors="replace").decode(), {})
+
+
+def _mistake(found: dict[str, Any]) -> str:
+    if found["type"] == "json_invalid":
+        return f"the body is not JSON: {found['ctx']['error']} at character {found['loc'][-1] + 1}"
+    place = ".".join(str(part) for part in found["loc"] if part != "body")
+    return f"{place + ': ' if place else ''}{found['msg']}"
 
 
 async def broken(request: Request, error: Exception) -> Response:

@@ -94,6 +94,13 @@ async def _serve(setup: Setup, where: socket.socket, started: Callable[[str, int
         yield
         await dispatcher.crew.close()
 
+    def names() -> dict[str, str]:
+        return {facts.name: facts.sha256 for facts in service.models.values()}
+
+    def begun() -> None:
+        log("started", host=address[0], port=address[1], models=names())
+        started(address[0], address[1], service)
+
     async def reload() -> None:
         try:
             await dispatcher.crew.reload()
@@ -102,7 +109,7 @@ async def _serve(setup: Setup, where: socket.socket, started: Callable[[str, int
             log("reload failed", level="error", reason=str(error))
         else:
             metrics.reloads.labels("done").inc()
-            log("reloaded", models={facts.name: facts.sha256 for facts in service.models.values()})
+            log("reloaded", models=names())
 
     def drain() -> None:
         service.draining = True
@@ -114,7 +121,8 @@ async def _serve(setup: Setup, where: socket.socket, started: Callable[[str, int
     address = where.getsockname()
     gc.collect()
     gc.freeze()  # what is there now stays: to look through all of it takes 40 ms, in which nobody is answered
-    await serve(app, where, setup.limits, drain, reload, lambda: started(address[0], address[1], service))
+    await serve(app, where, setup.limits, drain, reload, begun)
+    log("stopped")
 
 
 def is_loopback(host: str) -> bool:

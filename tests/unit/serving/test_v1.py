@@ -155,6 +155,13 @@ def test_a_body_that_is_no_object_is_refused(demo: House, body: bytes) -> None:
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+def test_a_body_that_is_no_json_is_told_where_it_stops_being_any(demo: House) -> None:
+    headers = {"content-type": "application/json"}
+    answer = demo.ask("POST", "/v1/translate", content=b'{"texts": "a" "b"}', headers=headers)
+    said = "the body is not JSON: Expecting ',' delimiter at character 15"
+    assert (answer.status_code, answer.json()["detail"]) == (422, said)
+
+
 def test_what_is_served_is_listed(demo: House) -> None:
     (model,) = demo.ask("GET", "/v1/models").json()["models"]
     assert model == demo.service.models["demo"].model_dump()
