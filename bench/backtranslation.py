@@ -91,7 +91,7 @@ def main() -> None:
     dragoman = [sys.executable, "-m", "dragoman"]
     translated = [*dragoman, "backtranslate", "back", "--shards", "other.de", "--out", "synthetic"]
     subprocess.run(translated, cwd=folder, check=True)
-    synthetic = yaml.safe_load((folder / "synthetic" / "corpus.yaml").read_text("utf-8"))
+    synthetic = yaml.safe_load((folder / "synthetic" / "corpus.yaml").read_text("utf-8"))["data"]["train"]
     wait(train(folder, "both", recipe(folder, data, "en", "de", given.updates, synthetic)))
     test = [str(data / NAME.format("test_2016_flickr", code)) for code in ("en", "de")]
     evaluated = [*dragoman, "evaluate", "half", "both", "--source", test[0], "--reference", test[1], "--tokenised"]

@@ -26,6 +26,15 @@ def pairs(corpus: dict[str, object]) -> list[tuple[str, str]]:
     ]
 
 
+def corpora(folder: Path) -> list[dict[str, object]]:
+    """What is there to be copied into a recipe, read in a recipe."""
+    _, _, entries = (folder / "corpus.yaml").read_text("utf-8").partition("  train:\n")
+    recipe = f"data:\n  train:\n    - name: found\n      source: a.en\n      target: a.de\n{entries}  dev: null\n"
+    found, *made = yaml.safe_load(recipe)["data"]["train"]
+    assert found["name"] == "found"
+    return made
+
+
 def test_text_and_json_lines_become_corpora_with_what_was_made_as_the_source(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "mono").mkdir()
     (tmp_path / "mono" / "a.en").write_text("two red dogs.\nthree old houses.\n", encoding="utf-8")
@@ -34,13 +43,25 @@ def test_text_and_json_lines_become_corpora_with_what_was_made_as_the_source(exp
         done = run(exported, "--shards", tmp_path / "mono" / pattern, "--out", tmp_path / pattern, "--field", "said")
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[-1].endswith(
-            "corpus.yaml says how to train on them: put it under data.train of a recipe"
+            "corpus.yaml says how to train on them: copy what stands below train: to data.train of a recipe"
         )
-    (text,) = yaml.safe_load((tmp_path / "a.en" / "corpus.yaml").read_text("utf-8"))
+    (text,) = corpora(tmp_path / "a.en")
     assert (text["name"], text["tag"], text["weight"]) == ("back-a.en", "<bt>", 1.0)
     assert pairs(text) == [("zwei rote Hunde.", "two red dogs."), ("drei alte Häuser.", "three old houses.")]
-    (lines,) = yaml.safe_load((tmp_path / "b.jsonl" / "corpus.yaml").read_text("utf-8"))
+    (lines,) = corpora(tmp_path / "b.jsonl")
     assert pairs(lines) == [("zehn alte Häuser.", "ten old houses.")]
+
+
+def test_a_file_without_a_line_is_left_out_and_nothing_else_is_nothing(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("ten\n", encoding="utf-8")
+    (tmp_path / "b.en").write_text("", encoding="utf-8")
+    done = run(exported, "--shards", tmp_path / "*.en", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path / 'b.en'} holds nothing, and is left out of corpus.yaml" in done.stdout
+    assert [corpus["name"] for corpus in corpora(tmp_path / "out")] == ["back-a.en"]
+    done = run(exported, "--shards", tmp_path / "b.en", "--out", tmp_path / "nothing")
+    assert done.returncode == 2
+    assert done.stderr.endswith("b.en: there is not one line in it, so there is nothing to train on\n")
 
 
 def test_a_weight_of_nothing_is_refused_before_anything_is_translated(exported: Path, tmp_path: Path) -> None:

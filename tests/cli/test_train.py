@@ -77,9 +77,20 @@ def test_two_files_and_a_time_are_enough(folder: Path) -> None:
     assert translated.stdout.count("\n") == len(lines)
     assert translated.stdout.split("\n")[1] == ""
 
-    again = run("train", "run/recipe.yaml", "--out", "run", cwd=folder)
-    finished = "error: run holds a finished model in run/bundle: give another --out, or delete it\n"
-    assert (again.returncode, again.stdout, again.stderr) == (2, "", finished)
+    before = (folder / "run" / "bundle" / "model.safetensors").stat()
+    told = "finished already: the model is in run/bundle, its curves in run/curves.png\n"
+    files = ("--source", "a.en", "--target", "a.iso")
+    for same in ([*files, "--time", "20s"], ["run/recipe.yaml"]):
+        again = run("train", *same, "--out", "run", cwd=folder)
+        assert (again.returncode, again.stdout.startswith(told), again.stderr) == (0, True, "")
+    for other in ([*files, "--time", "21s"], ["run/recipe.yaml", "--set", "seed=9"]):
+        refused = run("train", *other, "--out", "run", cwd=folder)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "holds a finished model" in refused.stderr
+        assert " before, " in refused.stderr
+        assert "--changed" not in refused.stderr
+    after = (folder / "run" / "bundle" / "model.safetensors").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_a_recipe_trains_in_one_process_or_two_and_keeps_the_command(folder: Path) -> None:
@@ -164,7 +175,9 @@ def test_a_training_keeps_others_out_and_says_how_far_it_came_when_interrupted(f
     rest = r", before the first checkpoint; the same command begins anew \(the text stays prepared\)"
     assert re.fullmatch(r"stopped at update [\d,]+" + rest, last), said
     translated = run("translate", "run", "3 May 1999", cwd=folder)
-    unfinished = "error: run is a run that did not finish: there is no model in it yet; train it again\n"
+    unfinished = (
+        "error: run is a run that did not finish, without a model yet: the command that began it goes on with it\n"
+    )
     assert (translated.returncode, translated.stderr) == (2, unfinished)
     peeked = run("peek", "run", cwd=folder)
     assert (peeked.returncode, peeked.stderr.endswith("did you mean run/prepared?\n")) == (2, True)

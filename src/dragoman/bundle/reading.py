@@ -113,7 +113,9 @@ def _home(folder: Path) -> Path:
     if (folder / "bundle").is_dir():
         folder = folder / "bundle"
     elif any((folder / name).exists() for name in _OF_A_RUN):
-        raise ValueError(f"{folder} is a run that did not finish: there is no model in it yet; train it again")
+        raise ValueError(
+            f"{folder} is a run that did not finish, without a model yet: the command that began it goes on with it"
+        )
     elif (folder / "recipe.yaml").is_file():
         raise ValueError(f"{folder} holds a recipe, but no model yet: train it with dragoman train")
     if not (folder / MANIFEST).is_file():

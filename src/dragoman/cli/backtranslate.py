@@ -1,6 +1,7 @@
 """`dragoman backtranslate`: text of the target language alone becomes pairs to train on."""
 
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 CORPUS: Final = "corpus.yaml"
 TAG: Final = "<bt>"
+_PLACE: Final = "data:\n  train:\n"
 
 
 def backtranslate(
@@ -45,9 +47,21 @@ def backtranslate(
         raise ValueError("--weight 0 would leave the pairs out: give a weight above 0")
     found = find_shards(shards, out)
     translate_shards(Path(model), shards, out, workers, column=field, beam=beam, split=False)
-    content = described(found, out, field, weight).encode()
+    filled = [shard for shard in found if _num_rows(out / shard.name)]
+    if not filled:
+        raise ValueError(f"{shards}: there is not one line in it, so there is nothing to train on")
+    for empty in sorted({*found} - {*filled}):
+        print(f"{empty} holds nothing, and is left out of {CORPUS}")
+    content = described(filled, out, field, weight).encode()
     write_durably(out / CORPUS, lambda sink: sink.write(content))
-    print(f"{out / CORPUS} says how to train on them: put it under data.train of a recipe")
+    print(f"{out / CORPUS} says how to train on them: copy what stands below train: to data.train of a recipe")
+
+
+def _num_rows(made: Path) -> int:
+    from dragoman.decoding.bulk.manifest import load
+
+    manifest = load(made)
+    return manifest.rows if manifest else 0
 
 
 def described(shards: "Sequence[Path]", out: Path, field: str, weight: float) -> str:
@@ -55,8 +69,12 @@ def described(shards: "Sequence[Path]", out: Path, field: str, weight: float) ->
     import yaml
 
     corpora = [_corpus(shard, out / shard.name, field, weight) for shard in shards]
-    head = "# Synthetic pairs by back-translation. For data.train of a recipe, beside the pairs that people made.\n"
-    return head + yaml.safe_dump(corpora, allow_unicode=True, sort_keys=False)
+    entries = yaml.safe_dump(corpora, allow_unicode=True, sort_keys=False, width=1000)
+    # As it stands in a recipe, spaces and all, so that it can be copied.
+    return (
+        f"# Synthetic pairs by back-translation, to stand in a recipe beside those that people made.\n{_PLACE}"
+        + indent(entries, "    ")
+    )
 
 
 def _corpus(shard: Path, made: Path, field: str, weight: float) -> dict[str, object]:

@@ -54,10 +54,12 @@ def said(event: Event) -> str | None:
         case "pieces":
             cut = f"each batch is cut into {event['pieces']} pieces, for lack of memory"
             return f"{at}  {cut if event['pieces'] > 1 else 'memory is enough for the longest batch'}"
+        case "saved":
+            return f"{at}  the state after update {event['checkpoint']:,} is saved"
         case "not saved":
             return f"{at}  the state after update {event['checkpoint']:,} could not be saved: {event['reason']}"
         case "damaged" if "checkpoint" in event:
-            return f"{at}  a checkpoint is damaged: {event['checkpoint']}"
+            return f"a checkpoint is damaged: {event['checkpoint']}"
         case "damaged":
             return f"{at}  {event['snapshots']:,} snapshots cannot be read again, and are left out of the average"
         case "validation":
@@ -79,8 +81,14 @@ def said(event: Event) -> str | None:
 
 def _changed(then: tuple[int, int], now: tuple[int, int]) -> str:
     """That bitwise the same weights are no longer to be expected."""
-    before, after = (f"{processes} processes of {threads} threads" for processes, threads in (then, now))
+    before, after = (
+        f"{_some(processes, 'process')} of {_some(threads, 'thread')}" for processes, threads in (then, now)
+    )
     return f"it ran in {before} and now in {after}: same batches, but numbers will differ in their last digits"
+
+
+def _some(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
 
 
 class _Lines:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman.cli.asked import Asked, Changes, Processes, RecipeFiles, Sources, Targets
+from dragoman.cli.train_end import finished, stopped
 
 if TYPE_CHECKING:
     from dragoman.experiment.autopilot import Plan
@@ -48,33 +49,38 @@ def train(
 
         dragoman train recipe.yaml --out run/
     """
+    from dragoman.cli.asked import the_recipe
+    from dragoman.cli.train_begin import is_done
+    from dragoman.cli.train_company import train_in_company
+
+    given = the_recipe("train", recipe or [])
+    asked = Asked("train", given, set_ or [], source or [], target or [], time, out.absolute().name)
+    if "RANK" in os.environ:
+        train_in_company(asked, out, tensorboard, changed)
+    elif recipe_only:
+        _keep(_planned(asked, out, changed), out)
+    elif is_done(asked, out):
+        print(f"finished already: {finished(out)}")
+    else:
+        _until_ended(asked, _planned(asked, out, changed), out, processes, tensorboard, changed)
+
+
+def _planned(asked: Asked, out: Path, changed: bool) -> "Plan":
+    """The recipe, its choices shown, if the folder can take its run."""
     from rich.console import Console
 
-    from dragoman.cli.asked import begun, planned, the_recipe
+    from dragoman.cli.asked import begun, planned
     from dragoman.cli.progress import shown
     from dragoman.cli.train_begin import explain
     from dragoman.experiment.lock import refuse_running
     from dragoman.experiment.preflight import of_folder, refuse
 
-    given = the_recipe("train", recipe or [])
-    asked = Asked("train", given, set_ or [], source or [], target or [], time, out.absolute().name)
-    if "RANK" in os.environ:
-        from dragoman.cli.train_company import train_in_company
-
-        train_in_company(asked, out, tensorboard, changed)
-        return
     refuse([of_folder(out)])
     refuse_running(out)
     with shown() as progress:
         plan = begun(asked, out, changed) or planned(asked, progress)
-    console = Console(highlight=False, markup=False)
-    explain(plan, console)
-    if recipe_only:
-        _keep(plan, out)
-        command = shlex.join(["dragoman", "train", str(out / "recipe.yaml"), "--out", str(out)])
-        console.print(f"edit {out / 'recipe.yaml'}, and then: {command}", soft_wrap=True)
-        return
-    _until_ended(asked, plan, out, processes, tensorboard, changed)
+    explain(plan, Console(highlight=False, markup=False))
+    return plan
 
 
 def _until_ended(
@@ -91,11 +97,9 @@ def _until_ended(
     except (KeyboardInterrupt, Terminated, SystemExit) as error:
         errors = Console(stderr=True, highlight=False, markup=False)
         errors.show_cursor()  # a process that was showing how far it is may have left it hidden
-        errors.print(_stopped(out), soft_wrap=True)
+        errors.print(stopped(out), soft_wrap=True)
         raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else TERMINATED) from None
-    console = Console(highlight=False, markup=False)
-    console.print(f"the model is in {out / 'bundle'}, its curves in {out / 'curves.png'}", soft_wrap=True)
-    console.print(f"try it: {shlex.join(['dragoman', 'translate', str(out), 'A text.'])}", soft_wrap=True)
+    print(finished(out))
 
 
 def _keep(plan: "Plan", folder: Path) -> None:
@@ -104,7 +108,9 @@ def _keep(plan: "Plan", folder: Path) -> None:
 
     refuse_running(folder)  # again: choosing takes a while
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "recipe.yaml").write_text(dump_recipe(plan.recipe), encoding="utf-8")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(dump_recipe(plan.recipe), encoding="utf-8")
+    print(f"edit {recipe}, and then: {shlex.join(['dragoman', 'train', str(recipe), '--out', str(folder)])}")
 
 
 def _carry_out(asked: Asked, plan: "Plan", out: Path, processes: int | None, tensorboard: bool, changed: bool) -> None:
@@ -128,21 +134,3 @@ def _carry_out(asked: Asked, plan: "Plan", out: Path, processes: int | None, ten
                 carry_out(out, Group(), tell, command, tensorboard)
         else:
             launch(out, count, command, tensorboard)
-
-
-def _stopped(out: Path) -> str:
-    """How far a training came that was ended, and what is left of it."""
-    from dragoman.experiment.log import LOG, read_log
-    from dragoman.experiment.preflight import is_under_way
-
-    if not (out / "prepared" / "manifest.json").exists():
-        return "stopped before the text was prepared; the same command goes on with that"
-    events = read_log(out) if (out / LOG).exists() else []
-    if any(event["event"] == "end" for event in events):
-        return f"stopped while the model was scored; it is in {out / 'bundle'}; the same command does what is left"
-    last = max((event.get("update", 0) for event in events), default=0)
-    where = f"at update {last:,}" if last else "before the first report"
-    saved = max((event["checkpoint"] for event in events if event["event"] == "saved"), default=0)
-    if is_under_way(out):
-        return f"stopped {where}; the same command goes on from update {saved:,}"
-    return f"stopped {where}, before the first checkpoint; the same command begins anew (the text stays prepared)"

@@ -27,6 +27,25 @@ def explain(plan: "Plan", console: object) -> None:
         console.print(Text(f"note: {warning}", style="yellow"))
 
 
+def is_done(asked: Asked, out: Path) -> bool:
+    """Whether this very run is finished: then there is nothing to do. ValueError, if what is finished is another."""
+    from dragoman.cli.asked import planned
+    from dragoman.cli.progress import shown
+    from dragoman.experiment.again import ASKED, refuse_asked, refuse_other
+    from dragoman.experiment.preflight import is_finished
+    from dragoman.experiment.recipe import load_recipe, with_whole_paths
+
+    chosen = asked.recipe is None
+    if not is_finished(out) or not (out / (ASKED if chosen else "recipe.yaml")).is_file():
+        return False
+    if chosen:
+        refuse_asked(out, asked.kept, f"{out} holds a finished model: give another --out")
+    else:
+        with shown() as progress:
+            refuse_other(load_recipe(out / "recipe.yaml"), with_whole_paths(planned(asked, progress).recipe), out)
+    return True
+
+
 def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
     """Make the folder of the run, or see that it may go on; and prepare its text, if that is not done."""
     from dragoman.cli.progress import shown
@@ -39,19 +58,24 @@ def prepare_run(asked: Asked, plan: "Plan", out: Path, changed: bool) -> None:
     if asked.recipe is None:
         remember_asked(out, asked.kept)
     material = Material.open(out)
-    _tell_left_out(plan.recipe, material)
+    if not _is_ours(plan.recipe, out):
+        _tell_left_out(material)
     _tell_arrivals(recipe, material)
 
 
-def _tell_left_out(recipe: "Recipe", material: "Material") -> None:
-    """How many pairs held-out files took from the training; pairs that we split off ourselves are no surprise."""
+def _is_ours(recipe: "Recipe", out: Path) -> bool:
+    """Whether all that is held out was split off the training text by ourselves, now or when the run was begun."""
+    dev = recipe.data.dev
+    return not recipe.data.test and (dev is None or Path(dev.source).is_relative_to(out.absolute()))
+
+
+def _tell_left_out(material: "Material") -> None:
+    """How many pairs held-out files took from the training."""
     from rich.console import Console
 
     from dragoman.data.prepare import load_reports
     from dragoman.data.problem import Problem
 
-    if recipe.data.dev is None and not recipe.data.test:
-        return
     reports = [report for part in material.folders for report in load_reports(part.folder).values()]
     if left_out := sum(report.counts.get(Problem.LEAK, {}).get("drop", 0) for report in reports):
         told = f"{left_out:,} training pair{'s' * (left_out > 1)} left out: also held out for validation or test"

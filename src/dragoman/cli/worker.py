@@ -12,8 +12,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once and without a word: the launcher says it, once
     from dragoman.data.workers import end_with
 
-    end_with(os.getppid())  # a launcher that was killed has given the folder free: others may train there
+    launcher = os.getppid()
+    end_with(launcher)  # a launcher that was killed has given the folder free: others may train there
     from dragoman.cli.display import display
+    from dragoman.cli.train_end import is_lost_neighbour, leave
     from dragoman.experiment.complaint import complain, fails_again
     from dragoman.experiment.launch import ORDERS
     from dragoman.experiment.run import carry_out
@@ -31,15 +33,12 @@ def main() -> None:
     except Terminated:
         raise SystemExit(TERMINATED) from None
     except Exception as error:
-        if not isinstance(error, RuntimeError) or "gloo" not in str(error):
-            failure = f"{type(error).__name__}: {error}"
-            if fails_again(failure, os.environ["TORCHELASTIC_RESTART_COUNT"], Path(orders["failure"])):
-                complain(f"the training failed twice in the same way, see above: {failure}", complaint)
-            raise
-        # Another process is gone, and this one's part is of no use: the launcher starts all of them again.
-        if not complaint.exists():
-            print("a training process was lost; going on from the last checkpoint", file=sys.stderr, flush=True)
-        os._exit(1)  # what is still being saved waits for the lost one
+        if is_lost_neighbour(error):
+            leave(launcher, complaint.exists())
+        failure = f"{type(error).__name__}: {error}"
+        if fails_again(failure, os.environ["TORCHELASTIC_RESTART_COUNT"], Path(orders["failure"])):
+            complain(f"the training failed twice in the same way, see above: {failure}", complaint)
+        raise
 
 
 if __name__ == "__main__":

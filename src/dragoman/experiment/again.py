@@ -12,6 +12,8 @@ from dragoman.experiment.recipe import Recipe
 ASKED: Final = "asked.json"
 """What a run was asked for that chose its recipe itself: asked again, it would choose by the clock, and otherwise."""
 
+_NOTHING: Final = object()
+
 _OTHERWISE: Final = "give what was given before, another --out, or --changed to go on all the same"
 
 
@@ -25,17 +27,25 @@ def refuse_changes(before: Recipe, now: Recipe, accepted: bool) -> None:
         raise ValueError(_told("the run in this folder was begun with another recipe", lines, _OTHERWISE))
 
 
+def refuse_other(finished: Recipe, now: Recipe, folder: Path) -> None:
+    """Raise if the recipe is not that of the finished run in the folder."""
+    dev = now.data.dev or finished.data.dev  # without one, the run has split pairs off, and keeps them as its own
+    asked = now.model_copy(update={"data": now.data.model_copy(update={"dev": dev})})
+    if lines := differences(finished.model_dump(mode="json"), asked.model_dump(mode="json")):
+        raise ValueError(_told(f"{folder} holds a finished model, of another recipe", lines, "give another --out"))
+
+
 def remember_asked(folder: Path, asked: Mapping[str, Any]) -> None:
     """Keep what a run was asked for."""
     text = json.dumps(asked, indent=1)
     write_durably(folder / ASKED, lambda sink: sink.write(text.encode()))
 
 
-def refuse_asked(folder: Path, asked: Mapping[str, Any]) -> None:
+def refuse_asked(folder: Path, asked: Mapping[str, Any], mend: str = _OTHERWISE) -> None:
     """Raise if another thing is asked for than when the run was begun."""
     lines = differences(_asked(folder), dict(asked))
     if lines:
-        raise ValueError(_told("the run in this folder was begun with other options", lines, _OTHERWISE))
+        raise ValueError(_told("the run in this folder was begun with other options", lines, mend))
 
 
 def refuse_other_text(folder: Path, asked: Mapping[str, Any]) -> None:
@@ -62,10 +72,19 @@ def _differences(before: Any, now: Any, key: str) -> Iterator[str]:
         for name in [*before, *(name for name in now if name not in before)]:
             yield from _differences(before.get(name), now.get(name), f"{key}.{name}" if key else str(name))
     elif isinstance(before, list) and isinstance(now, list):
-        for number, (one, other) in enumerate(zip_longest(before, now)):
+        for number, (one, other) in enumerate(zip_longest(before, now, fillvalue=_NOTHING)):
             yield from _differences(one, other, f"{key}.{number}")
     elif before != now:
-        yield f"{key}: {json.dumps(before, ensure_ascii=False)} before, {json.dumps(now, ensure_ascii=False)} now"
+        yield f"{key}: {_shown(before)} before, {_shown(now)} now"
+
+
+def _shown(value: Any) -> str:
+    """As it is typed; of what is missing on the other side and has a name, the name."""
+    if value is _NOTHING:
+        return "nothing"
+    if isinstance(value, dict) and "name" in value:
+        return str(value["name"])
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _told(what: str, lines: Sequence[str], mend: str) -> str:

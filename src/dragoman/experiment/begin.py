@@ -40,6 +40,8 @@ def begin(
     split = None if recipe.data.dev else split_off(beginning, recipe.data.split, recipe.seed, folder)
     if split:
         recipe = _with_data(recipe, dev=split.corpus)
+    if len(recipe.data.train) < known:
+        raise ValueError("a corpus cannot leave a run that goes on: leave it in data.train, or give another --out")
     if before:
         refuse_changes(before, recipe, changed)
         joins = _with_new(recipe, folder, joins, known, num_workers, progress)
@@ -60,10 +62,7 @@ def _with_new(
     recipe: Recipe, folder: Path, joins: list[Join], known: int, num_workers: int, progress: Progress | None
 ) -> list[Join]:
     """The joins of a run that goes on: those it had, and that of the corpora it does not know yet."""
-    count = len(recipe.data.train)
-    if count < known:
-        raise ValueError("a corpus cannot leave a run that goes on: leave it in data.train, or give another --out")
-    if count == known:
+    if len(recipe.data.train) == known:
         return joins
     for part in parts(_with_data(recipe, train=recipe.data.train[:known]), folder, joins):
         prepare(part.config, part.folder, num_workers, progress)  # damage is mended: what joins depends on it

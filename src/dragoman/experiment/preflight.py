@@ -61,9 +61,9 @@ def of_folder(folder: Path) -> Finding:
     """Whether a run can be written there."""
     if folder.exists() and not folder.is_dir():
         return Finding("folder", "problem", f"{folder} is a file: give --out a folder")
-    if (folder / "bundle").exists() and not is_under_way(folder):
+    if is_finished(folder):
         model = f"{folder} holds a finished model in {folder / 'bundle'}"
-        return Finding("folder", "problem", f"{model}: give another --out, or delete it")
+        return Finding("folder", "problem", f"{model}: give another --out")
     try:
         with tempfile.TemporaryFile(dir=existing(folder)):
             pass
@@ -76,6 +76,11 @@ def of_folder(folder: Path) -> Finding:
 def is_under_way(folder: Path) -> bool:
     """Whether a run was begun there that has something to go on from. A finished one has removed its checkpoints."""
     return any(_checkpoints(folder))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run has left its model there, and nothing to do."""
+    return (folder / "bundle").exists() and not is_under_way(folder)
 
 
 def newest_update(folder: Path) -> int:

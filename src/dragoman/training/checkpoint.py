@@ -68,6 +68,7 @@ class Checkpoints:
         self._apart = group.another_line()
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._in_flight: tuple[int, Future[Any]] | None = None
+        self._bytes = 0
 
     def save(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Copy the state, and let it be written while training goes on. The last one is waited for."""
@@ -80,6 +81,7 @@ class Checkpoints:
         written = self._written(tensors, beside)
         sealed = self._sealing.submit(self._seal, written, beside, saved) if self.group.is_first else written
         self._in_flight = update, sealed
+        self._bytes = sum(tensor.nbytes for tensor in tensors.values())
 
     def _written(self, tensors: Mapping[str, Tensor], folder: Path) -> Future[Any]:
         warnings.filterwarnings("ignore", message=_ALONE)
@@ -100,9 +102,19 @@ class Checkpoints:
         update, future = self._in_flight
         self._in_flight = None
         problem = future.exception()
-        self.news.append(News(update, _reason(problem) if problem else None))
         if problem and self.group.is_first:
             shutil.rmtree(self.folder / f".{_name(update)}{UNFINISHED}", ignore_errors=True)
+        self.news.append(News(update, (self._no_space() or _reason(problem)) if problem else None))
+
+    def _no_space(self) -> str:
+        """That the disk is full, if it is: what torch says then has little to do with it."""
+        try:
+            free = shutil.disk_usage(self.folder.parent).free
+        except OSError:
+            return ""
+        if free >= self._bytes:
+            return ""
+        return f"no space left in {self.folder}: it takes {_megabytes(self._bytes)}, and {_megabytes(free)} are free"
 
     def look(self) -> None:
         """Make news of what has been written meanwhile; waits for nothing."""
@@ -144,7 +156,7 @@ class Checkpoints:
                     damaged.rename(_unused(damaged.with_name(f"damaged-{damaged.name}")))
                 return saved, list(wrong.values())
         if wrong:
-            told = "; ".join(wrong.values())
+            told = "; ".join(reason.removesuffix(f"; {_MEND}") for reason in wrong.values())
             raise ValueError(
                 f"no checkpoint is whole, so the run cannot go on; to begin anew, remove {self.folder}: {told}"
             )
@@ -179,6 +191,10 @@ def inspected(folder: Path) -> Saved:
         raise ValueError(f"{folder / MANIFEST}: it is of the checkpoint of update {saved.update:,}; {_MEND}")
     verify(folder, saved.files, mend=_MEND)
     return saved
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:,.0f} MB"
 
 
 def _name(update: int) -> str:

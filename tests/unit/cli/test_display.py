@@ -13,6 +13,12 @@ EVENTS = {
     "planned": ({"last": 1200}, "the time is enough for 1,200 updates"),
     "left out": ({"reason": "the loss is NaN", "batches": ["batch 3", "batch 4"]}, "the loss is NaN: batch 3; batch 4"),
     "damaged": ({"snapshots": 2}, "2 snapshots cannot be read again, and are left out of the average"),
+    "saved": ({"checkpoint": 1500}, "the state after update 1,500 is saved"),
+    "not saved": ({"checkpoint": 1500, "reason": "no space left"}, "could not be saved: no space left"),
+    "resumed": (
+        {"then": (1, 1), "now": (2, 4)},
+        "it ran in 1 process of 1 thread and now in 2 processes of 4 threads: same batches",
+    ),
     "validation": ({"loss": 1.0, "bleu": 12.34, "chrf": 40.0, "best": True}, "BLEU 12.3  chrF 40.0  best so far"),
     "end": ({"why": "the time is up", "kept": "update 5"}, "end: the time is up; keeping update 5"),
 }

@@ -47,7 +47,9 @@ def test_what_was_asked_for_is_compared(tmp_path: Path) -> None:
 
 def test_what_a_list_has_more_is_new() -> None:
     assert differences({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}) == ["a.1.b: 2 before, 3 now"]
-    assert differences({"a": [1]}, {"a": [1, 2]}) == ["a.1: null before, 2 now"]
+    assert differences({"a": [1]}, {"a": [1, 2]}) == ["a.1: nothing before, 2 now"]
+    new = [{"name": "back-news.de", "source": "a"}]
+    assert differences({"train": []}, {"train": new}) == ["train.0: nothing before, back-news.de now"]
     assert differences({"a": 1}, {"b": 1}) == ["a: 1 before, null now", "b: null before, 1 now"]
 
 
@@ -57,5 +59,5 @@ def test_other_text_is_refused_even_if_changes_are_meant(tmp_path: Path) -> None
     refuse_other_text(tmp_path, asked | {"time": "60m"})
     with pytest.raises(ValueError, match="was begun with other text") as refused:
         refuse_other_text(tmp_path, asked | {"source": ["/a.en", "/b.en"]})
-    assert '  source.1: null before, "/b.en" now' in str(refused.value).splitlines()
+    assert '  source.1: nothing before, "/b.en" now' in str(refused.value).splitlines()
     assert f"in a copy of {tmp_path / 'recipe.yaml'}, and give that copy with --changed" in str(refused.value)

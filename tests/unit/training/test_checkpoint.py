@@ -8,11 +8,13 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
 from dragoman.training import state
 from dragoman.training.checkpoint import Checkpoints, inspected
@@ -240,6 +242,39 @@ def test_if_none_is_whole_the_run_does_not_silently_begin_anew(trainer: Callable
         (folder / ".metadata").write_bytes(b"")
     with pytest.raises(ValueError, match=r"no checkpoint is whole.*to begin anew, remove"):
         checkpoints.newest()
+
+
+def test_that_none_is_whole_is_said_without_promising_an_older_one(
+    trainer: Callable[..., Trainer], tmp_path: Path
+) -> None:
+    checkpoints = saved_twice(trainer, tmp_path)
+    for folder in (tmp_path / CHECKPOINTS).iterdir():
+        (folder / "manifest.json").unlink()
+    with pytest.raises(ValueError, match=r"the file is missing; .*the file is missing$"):
+        checkpoints.newest()
+
+
+@pytest.mark.parametrize("free", [5_000_000, 10**12])
+def test_on_a_full_disk_it_is_said_what_is_needed_and_what_is_free(
+    trainer: Callable[..., Trainer], monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    """What torch says of it is about positions in a file."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598")
+
+    made = trainer(CONFIG, scored)
+    monkeypatch.setattr(FileSystemWriter, "write_data", refused)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    made.checkpoints.save({"a": torch.zeros(2_000_000)}, state.numbers(made))
+    made.checkpoints.finish()
+    problem = made.checkpoints.news.popleft().problem
+    assert problem is not None
+    if free < 8_000_000:
+        assert problem.startswith("no space left in ")
+        assert problem.endswith("/checkpoints: it takes 8 MB, and 5 MB are free")
+    else:
+        assert "unexpected pos" in problem
 
 
 @contextmanager
