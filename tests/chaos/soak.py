@@ -2,9 +2,10 @@
 
     python tests/chaos/soak.py [--minutes 30] [--after 5] -- dragoman train recipe.yaml --out run
 
-Resident memory is looked at every five seconds. Growth is that of the median over the last five minutes against the
-median over the five that follow the first `--after` ones. A command that still runs in the end is told to stop. Prints
-one JSON line; the exit code says whether the growth is 2 % or less.
+Resident memory is looked at every five seconds, and told every minute. Growth is that of the median over the last five
+minutes against the median over the five that follow the first `--after` ones; whatever the command does now and then,
+such as validating and saving, must have been done once by then. A command that still runs in the end is told to stop.
+Prints one JSON line; the exit code says whether the growth is 2 % or less.
 """
 
 import argparse
@@ -48,6 +49,8 @@ def main() -> None:
         time.sleep(EVERY)
         if size := resident(process.pid):
             seen.append((time.monotonic() - begin, size))
+            if len(seen) % round(60 / EVERY) == 0:
+                print(f"minute {seen[-1][0] / 60:.0f}: {size / 2**20:,.0f} MB", flush=True)
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     process.wait()

@@ -16,7 +16,7 @@ from dragoman.data.problem import CleanConfig
 
 _LINES = 10_000
 _BETWEEN = "\x1f"  # in no mended text
-_NONE = pa.array([], pa.large_string())
+_NONE = pa.nulls(0, pa.large_string())  # not `array`, which imports pandas where it is installed
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from dragoman.data.vocab import Vocab
 from dragoman.decoding.proof import ENOUGH, export_bundle
 from dragoman.evaluation.metrics import compare
 from dragoman.experiment.begin import RECIPE
-from dragoman.experiment.curves import draw
 from dragoman.experiment.log import Log, read_log
 from dragoman.experiment.material import PREPARED, Material, held_out
 from dragoman.experiment.preflight import is_under_way
@@ -139,6 +138,8 @@ def _heard(listeners: Sequence[Tell], folder: Path, name: str, event: Event) -> 
     for listener in listeners:
         listener(event)
     if event["event"] == "validation":
+        from dragoman.experiment.curves import draw  # here: matplotlib takes a second, in which training could begin
+
         draw(read_log(folder), folder / CURVES, name)
 
 
