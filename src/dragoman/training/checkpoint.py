@@ -18,7 +18,6 @@ import torch
 from pydantic import Field, JsonValue, ValidationError
 from torch import Tensor
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
-from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
@@ -88,7 +87,6 @@ class Checkpoints:
         written = async_save(
             dict(tensors),
             storage_writer=FileSystemWriter(folder, single_file_per_rank=True, sync_files=True, overwrite=True),
-            async_stager=DefaultStager(StagingOptions(False, False, False, False)),
             process_group=self._apart,
             no_dist=self.group.size == 1,
         )

@@ -1,6 +1,8 @@
 """Whatever ends a run, the next one goes on from its last checkpoint to bitwise the same weights."""
 
+import ctypes
 import errno
+import gc
 import io
 import os
 import shutil
@@ -242,6 +244,37 @@ def test_if_none_is_whole_the_run_does_not_silently_begin_anew(trainer: Callable
         (folder / ".metadata").write_bytes(b"")
     with pytest.raises(ValueError, match=r"no checkpoint is whole.*to begin anew, remove"):
         checkpoints.newest()
+
+
+def in_use() -> int:
+    """Bytes that the C library has given out."""
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    kind = type("Kind", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_size_t) for name in names.split()]})
+    function = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if function is None:
+        pytest.skip("this C library does not say how much memory is in use")
+    function.restype = kind
+    found = function()
+    return int(found.uordblks + found.hblkhd)
+
+
+def test_what_was_copied_to_be_saved_is_given_free_at_once(trainer: Callable[..., Trainer]) -> None:
+    """And not when Python happens to look for circles, which may take until the machine has no memory left."""
+    made = trainer(CONFIG, scored)
+    tensors = {"a": torch.zeros(5_000_000)}
+    made.checkpoints.save(tensors, state.numbers(made))
+    made.checkpoints.finish()
+    gc.collect()
+    gc.disable()
+    try:
+        before = in_use()
+        for update in range(1, 4):
+            made.checkpoints.save(tensors, state.numbers(made) | {"update": update})
+            made.checkpoints.finish()
+        assert [news.problem for news in made.checkpoints.news] == [None] * 4
+        assert in_use() - before < 10_000_000
+    finally:
+        gc.enable()
 
 
 def test_that_none_is_whole_is_said_without_promising_an_older_one(
