@@ -40,6 +40,8 @@ DO = (
 WHEN = ("", " today", " at night", " every day", " in summer", " again", " after dinner", " before noon", " now")
 TEXTS = [f"{who} {do}{when}." for who, do, when in itertools.product(WHO, DO, WHEN)]
 """All different: a batch translates the same sentence only once, and the service would seem to have no limit."""
+WITHOUT_LIMITS = ("--limit", "connections=1000000", "--limit", "seconds=300")
+"""Or the crowd would be sent away at the door, or told in the end that it had waited in vain."""
 NO_REFUSING = """
 from dragoman.serving.dispatch import Dispatcher
 Dispatcher.let_in = lambda self, cost: None
@@ -85,8 +87,7 @@ def growth(sizes: list[int]) -> float:
 
 
 def run(seconds: float, times: float, broken: str = "", measuring: float = 15.0) -> dict[str, float]:
-    without_limit = ("--limit", "connections=1000000") if broken else ()  # or the crowd would be sent away at the door
-    with serving("--demo", *without_limit, broken=broken) as service:
+    with serving("--demo", *(WITHOUT_LIMITS if broken else ()), broken=broken) as service:
         by_k6(service, 3.0, 32)  # warm
         idle = by_k6(service, 3.0, 1)["accepted"]["med"]
         capacity = by_k6(service, measuring, 32)["ok"]["count"] / measuring
