@@ -1,8 +1,12 @@
 """What tests of commands share: the golden model as it is used in production."""
 
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for short.py
+from short import write
 
 from dragoman.data.alignment import AlignmentHead
 
@@ -23,3 +27,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_bundle(folder, info, golden.weights(), golden.vocab, golden.card)
     export_bundle(folder, texts=[f"{number} old {noun}." for number in NUMBERS for noun in NOUNS], keep=False)
     return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With all that a short training needs."""
+    write(tmp_path)
+    return tmp_path

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.dates import dates
-
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 120.0
@@ -20,33 +18,14 @@ TORCHRUN = [
     *(str(PLACE / "torchrun"), "--nnodes", "1", "--nproc-per-node", "2", "--max-restarts", "3"),
     *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "-m", "dragoman", "train", "r.yaml", "--out", "run"),
 ]
-LONG = ("--set", "training.stop.updates=1000000", "--set", "training.validate_every=1000000")
-RECIPE = """\
-name: short
-data:
-  train: [{source: a.en, target: a.iso}]
-  split: 20
-  vocabulary: {size: 380}
-model: {d_model: 32, d_ff: 48, num_heads: 2, num_encoder_layers: 1, num_decoder_layers: 1}
-training:
-  batch: {tokens: 512}
-  batches_per_update: 2
-  schedule: {factors: [warmup, linear], rate: 0.002, warmup: 5}
-  stop: {updates: 30}
-  validate_every: 30
-  checkpoints: {every: 10}
-  log_every: 1
-"""
+CHANGES = ("stop.updates=1000000", "validate_every=1000000", "checkpoints.every=10", "log_every=1")
+LONG = [part for change in CHANGES for part in ("--set", f"training.{change}")]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for side, texts in zip(("en", "iso"), zip(*dates(400, seed=1), strict=True), strict=True):
-        (tmp_path / f"a.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    (tmp_path / "r.yaml").write_text(RECIPE, encoding="utf-8")
+@pytest.fixture(autouse=True)
+def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    return tmp_path
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

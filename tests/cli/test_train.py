@@ -11,26 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from dragoman.data.dates import dates
+from short import RECIPE, write
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
-RECIPE = """\
-name: short
-data:
-  train:
-    - source: a.en
-      target: a.iso
-  split: 20
-  vocabulary: {size: 380}
-model: {d_model: 32, d_ff: 48, num_heads: 2, num_encoder_layers: 1, num_decoder_layers: 1}
-training:
-  batch: {tokens: 512}
-  batches_per_update: 2
-  schedule: {factors: [warmup, linear], rate: 0.002, warmup: 5}
-  stop: {updates: 30}
-  validate_every: 30
-"""
 
 
 def run(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -39,18 +22,6 @@ def run(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedPro
     return subprocess.run(
         [DRAGOMAN, *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=170
     )
-
-
-def write(folder: Path, num: int = 400) -> None:
-    for side, texts in zip(("en", "iso"), zip(*dates(num, seed=1), strict=True), strict=True):
-        (folder / f"a.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    (folder / "r.yaml").write_text(RECIPE, encoding="utf-8")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write(tmp_path)
-    return tmp_path
 
 
 def test_two_files_and_a_time_are_enough(folder: Path) -> None:
