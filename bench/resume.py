@@ -64,15 +64,16 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
 
 
-def until(folder: Path, process: subprocess.Popen[bytes], said: int, count: int, patience: float) -> None:
-    """Wait until the log holds so many updates after the bytes that had been said before; its last line may be half."""
+def until(folder: Path, process: subprocess.Popen[bytes], count: int, patience: float) -> None:
+    """Wait until the log holds so many updates; its last line may be half written."""
     log = folder / "run" / "log.jsonl"
     end = time.monotonic() + patience
     while True:
-        told = [json.loads(line) for line in _read(log)[said:].split(b"\n")[:-1]]
+        told = [json.loads(line) for line in _read(log).split(b"\n")[:-1]]
         if sum(event["event"] == "update" for event in told) >= count:
             return
         if process.poll() is not None or time.monotonic() > end:
+            process.kill()
             raise SystemExit(f"no update: exit code {process.poll()}")
         time.sleep(0.02)
 
@@ -92,7 +93,7 @@ def begin(folder: Path, num_pairs: int) -> Path:
     if not any(checkpoints.glob("update-*")):
         print("preparing and training", flush=True)
         process = start(folder)
-        until(folder, process, 0, 3, patience=7200)
+        until(folder, process, 3, patience=7200)
         process.send_signal(signal.SIGTERM)
         if process.wait() != 143:
             raise SystemExit(f"it should have saved and ended with 143, not {process.returncode}")
@@ -123,10 +124,10 @@ def resumed(folder: Path, checkpoint: Path, update: int) -> float:
     """Seconds from the start of the command to its first update."""
     there = moved(checkpoint, update)
     forget()
-    said = len(_read(folder / "run" / "log.jsonl"))
+    (folder / "run" / "log.jsonl").unlink(missing_ok=True)
     since = time.perf_counter()
     process = start(folder)
-    until(folder, process, said, 1, patience=600)
+    until(folder, process, 1, patience=120)
     taken = time.perf_counter() - since
     process.kill()
     process.wait()
