@@ -63,7 +63,7 @@ def test_a_file_is_no_folder_nor_above_one(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
-    assert of_folder(tmp_path).message.endswith("give another --out, or delete it")
+    assert of_folder(tmp_path).message.endswith("give another --out")
 
 
 def test_files_that_are_there_are_named_with_their_pairs(tmp_path: Path) -> None:
