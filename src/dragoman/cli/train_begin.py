@@ -31,7 +31,7 @@ def is_done(asked: Asked, out: Path) -> bool:
     """Whether this very run is finished: then there is nothing to do. ValueError, if what is finished is another."""
     from dragoman.cli.asked import planned
     from dragoman.cli.progress import shown
-    from dragoman.experiment.again import ASKED, refuse_asked, refuse_other
+    from dragoman.experiment.again import ASKED, refuse_asked, refuse_unlike
     from dragoman.experiment.preflight import is_finished
     from dragoman.experiment.recipe import load_recipe, with_whole_paths
 
@@ -42,7 +42,7 @@ def is_done(asked: Asked, out: Path) -> bool:
         refuse_asked(out, asked.kept, f"{out} holds a finished model: give another --out")
     else:
         with shown() as progress:
-            refuse_other(load_recipe(out / "recipe.yaml"), with_whole_paths(planned(asked, progress).recipe), out)
+            refuse_unlike(load_recipe(out / "recipe.yaml"), with_whole_paths(planned(asked, progress).recipe), out)
     return True
 
 

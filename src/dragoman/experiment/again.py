@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.data.durable import write_durably
-from dragoman.experiment.recipe import Recipe
+from dragoman.experiment.recipe import Recipe, with_data
 
 ASKED: Final = "asked.json"
 """What a run was asked for that chose its recipe itself: asked again, it would choose by the clock, and otherwise."""
@@ -27,10 +27,10 @@ def refuse_changes(before: Recipe, now: Recipe, accepted: bool) -> None:
         raise ValueError(_told("the run in this folder was begun with another recipe", lines, _OTHERWISE))
 
 
-def refuse_other(finished: Recipe, now: Recipe, folder: Path) -> None:
+def refuse_unlike(finished: Recipe, now: Recipe, folder: Path) -> None:
     """Raise if the recipe is not that of the finished run in the folder."""
-    dev = now.data.dev or finished.data.dev  # without one, the run has split pairs off, and keeps them as its own
-    asked = now.model_copy(update={"data": now.data.model_copy(update={"dev": dev})})
+    # Without validation pairs, the run has split some off, and keeps them as its own.
+    asked = with_data(now, dev=now.data.dev or finished.data.dev)
     if lines := differences(finished.model_dump(mode="json"), asked.model_dump(mode="json")):
         raise ValueError(_told(f"{folder} holds a finished model, of another recipe", lines, "give another --out"))
 

@@ -17,7 +17,7 @@ from dragoman.experiment.material import (
     remember_joins,
 )
 from dragoman.experiment.preflight import is_under_way, newest_update, of_folder, refuse
-from dragoman.experiment.recipe import Recipe, dump_recipe, load_recipe, with_whole_paths
+from dragoman.experiment.recipe import Recipe, dump_recipe, load_recipe, with_data, with_whole_paths
 from dragoman.experiment.split import split_off
 
 RECIPE: Final = "recipe.yaml"
@@ -39,7 +39,7 @@ def begin(
     beginning = recipe.data.train[: min([known, *(join.first for join in joins)])]
     split = None if recipe.data.dev else split_off(beginning, recipe.data.split, recipe.seed, folder)
     if split:
-        recipe = _with_data(recipe, dev=split.corpus)
+        recipe = with_data(recipe, dev=split.corpus)
     if len(recipe.data.train) < known:
         raise ValueError("a corpus cannot leave a run that goes on: leave it in data.train, or give another --out")
     if before:
@@ -64,10 +64,6 @@ def _with_new(
     """The joins of a run that goes on: those it had, and that of the corpora it does not know yet."""
     if len(recipe.data.train) == known:
         return joins
-    for part in parts(_with_data(recipe, train=recipe.data.train[:known]), folder, joins):
+    for part in parts(with_data(recipe, train=recipe.data.train[:known]), folder, joins):
         prepare(part.config, part.folder, num_workers, progress)  # damage is mended: what joins depends on it
     return joins_now(recipe, folder, known, newest_update(folder))
-
-
-def _with_data(recipe: Recipe, **data: object) -> Recipe:
-    return recipe.model_copy(update={"data": recipe.data.model_copy(update=data)})

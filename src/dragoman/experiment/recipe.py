@@ -158,8 +158,12 @@ def with_whole_paths(recipe: Recipe) -> Recipe:
     """The recipe with absolute paths: it means the same from any folder."""
     data = recipe.data
     held_out = {"dev": data.dev and _anchored(data.dev), "test": tuple(map(_anchored, data.test))}
-    data = data.model_copy(update={"train": tuple(map(_anchored, data.train)), **held_out})
-    return recipe.model_copy(update={"data": data})
+    return with_data(recipe, train=tuple(map(_anchored, data.train)), **held_out)
+
+
+def with_data(recipe: Recipe, **data: object) -> Recipe:
+    """The recipe with other corpora, by the keys of its data section."""
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=data)})
 
 
 def _anchored(corpus: CorpusConfig) -> CorpusConfig:
