@@ -1,25 +1,25 @@
-"""The models whose attention is scored against gold alignments: a small Transformer and a Bahdanau, both directions.
+"""Train the models whose attention is scored against gold alignments: a small Transformer and a Bahdanau, both ways.
 
-    python bench/aer_models.py FOLDER --data DATA [--time 38m] [--only transformer-de-en ...]
+    python bench/aer_models.py FOLDER [--data DATA] [--time 38m] [--only transformer-de-en ...] [`train` options]
 
-The pairs of Tatoeba and LibreOffice in DATA, lower-cased and cut at punctuation as the gold set is, go to FOLDER as
-general.de and general.en (bench/aligners.py takes the same files), and dev.de and dev.en; then the four models are
-trained, one after the other, two processes each. One that is there is not trained again. When all are there:
+The pairs of Tatoeba and LibreOffice in DATA, lower-cased and tokenised like the gold set, go to FOLDER as general.de,
+general.en (bench/aligners.py reads the same files), dev.de and dev.en. Then the four models are trained one after the
+other with two processes each. A model that exists is not trained again. Afterwards:
 
     dragoman align FOLDER/transformer-de-en --source test.de --target test.en --gold gold.talp --search --grid grid.png
 
-The gold set is Europarl, the training text is not: error rates of all who learn from it suffer by that.
+The gold set is Europarl and the training text is not: the error rates of all aligners suffer from that.
 """
 
-import argparse
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from texts import lines
+from report import option_parser, print_values
+from texts import DATA, read_lines, write_lines
 
-PIECES = re.compile(r"'s\b|\w+(?:-\w+)*|[^\w\s]")
+WORDS = re.compile(r"'s\b|\w+(?:-\w+)*|[^\w\s]")
 CORPORA = ("tatoeba-en-de/train", "libreoffice-en-de/train")
 RECIPE = """\
 name: {name}
@@ -55,41 +55,42 @@ MODELS = {
 DIRECTIONS = (("de", "en"), ("en", "de"))
 
 
-def cut(line: str) -> str:
-    return " ".join(PIECES.findall(line.lower()))
+def tokenise(line: str) -> str:
+    return " ".join(WORDS.findall(line.lower()))
 
 
 def write_texts(folder: Path, data: Path) -> None:
     for language in ("de", "en"):
-        general = [cut(line) for corpus in CORPORA for line in lines(data / f"{corpus}.{language}.gz")]
-        (folder / f"general.{language}").write_text("\n".join(general) + "\n", encoding="utf-8")
-        dev = [cut(line) for line in lines(data / f"tatoeba-en-de/dev.{language}.gz")]
-        (folder / f"dev.{language}").write_text("\n".join(dev) + "\n", encoding="utf-8")
+        general = (line for corpus in CORPORA for line in read_lines(data / f"{corpus}.{language}.gz"))
+        write_lines(folder / f"general.{language}", map(tokenise, general))
+        dev = read_lines(data / f"tatoeba-en-de/dev.{language}.gz")
+        write_lines(folder / f"dev.{language}", map(tokenise, dev))
 
 
-def train(folder: Path, name: str, time: str) -> None:
+def train(folder: Path, name: str, time: str, options: list[str]) -> None:
     family, source, target = name.split("-")
     model, tokens, rate = MODELS[family]
     recipe = RECIPE.format(name=name, source=source, target=target, model=model, tokens=tokens, rate=rate, time=time)
     (folder / f"{name}.yaml").write_text(recipe, encoding="utf-8")
-    command = [sys.executable, "-m", "dragoman", "train", f"{name}.yaml", "--out", name, "--processes", "2"]
+    command = [sys.executable, "-m", "dragoman", "train", f"{name}.yaml", "--out", name, "--processes", "2", *options]
     subprocess.run(command, cwd=folder, check=True)
 
 
 def main() -> None:
     names = [f"{family}-{source}-{target}" for family in MODELS for source, target in DIRECTIONS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--time", default="38m", help="of training, for each")
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--time", default="38m", help="training time of each model")
     parser.add_argument("--only", nargs="+", choices=names, default=names)
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    if not (given.folder / "dev.en").exists():
-        write_texts(given.folder, given.data)
-    for name in given.only:
-        if not (given.folder / name / "bundle").exists():
-            train(given.folder, name, given.time)
+    options, train_options = parser.parse_known_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if not (options.folder / "dev.en").exists():
+        write_texts(options.folder, options.data)
+    missing = [name for name in options.only if not (options.folder / name / "bundle").exists()]
+    for name in missing:
+        train(options.folder, name, options.time, train_options)
+    print_values("aer_models", {"trained": len(missing)})
 
 
 if __name__ == "__main__":

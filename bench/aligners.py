@@ -1,20 +1,18 @@
-"""Statistical aligners on a set with gold alignments: what a model's attention is measured against.
+"""Score statistical aligners on a set with gold alignments, as a baseline for a model's attention.
 
-IBM model 1, always, and eflomal if `eflomal-align` is found (`pip install eflomal` in an environment of its own, then
---eflomal FOLDER/bin/eflomal-align). Both are trained in both directions on the pairs given, which must be tokenised and
-cased as the gold set is. Then model 1 aligns the gold set blindly. eflomal cannot: it aligns a set by sampling over all
-of it, so that it learns from the gold set's sentences too, with what it knows of the others as priors. `+ test` has the
-set's own sentences among the pairs, as most of the literature does. Error rates are of each direction and of both made
-one: `forward` gives each target word a source word, `backward` each source word a target word. `diagonal` knows the
-lengths alone. Last, one JSON line, with the lowest error rate of each aligner, by whichever way.
+IBM model 1 always runs; eflomal runs if `eflomal-align` exists (`pip install eflomal` in a separate environment, then
+--eflomal FOLDER/bin/eflomal-align). Both are trained in both directions on pairs that are tokenised and cased like the
+gold set. Model 1 then aligns the gold set without having seen it. eflomal aligns a set by sampling over it, so it also
+learns from the gold set's sentences, with the other pairs as priors. `+ test` adds the gold set's sentences to the
+training pairs, as most of the literature does. Error rates are of each direction and of both symmetrised: `forward`
+gives each target word a source word, `backward` each source word a target word. `diagonal` uses sentence lengths only.
+The last line has the lowest error rate of each aligner over all directions and symmetrisations.
 
     python bench/aligners.py --source A.de --target A.en --test-source T.de --test-target T.en --gold T.talp
 
-Files are read as gzip if they end in .gz. Gold is in source-target order; --swap if it is not.
+Gold links are in source-target order; otherwise use --swap.
 """
 
-import argparse
-import json
 import shutil
 import subprocess
 import tempfile
@@ -23,12 +21,13 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from ibm1 import train
-from texts import lines
+from report import option_parser, print_values
+from texts import read_lines, write_lines
 
-from dragoman.data.alignment import Links, diagonal, swap
-from dragoman.data.moses import Gold, read_gold, read_moses
-from dragoman.data.symmetrise import Symmetrisation, symmetrise
-from dragoman.inspection.aer import AlignmentScore, alignment_score
+from dragoman.alignment.error_rate import AlignmentScore, alignment_score
+from dragoman.alignment.links import Links, diagonal, swap
+from dragoman.alignment.moses import Gold, read_gold
+from dragoman.alignment.symmetrise import Symmetrisation, symmetrise
 
 Pairs = list[tuple[list[str], list[str]]]
 
@@ -51,32 +50,38 @@ def by_ibm1(known: Pairs, test: Pairs) -> Both:
 
 
 def by_eflomal(program: str, known: Pairs, test: Pairs) -> Both:
-    """Test pairs at the end of the known are aligned with them; others after them, what was learnt given as priors."""
+    """Align test pairs with the known ones if they end them, else afterwards with the known ones as priors."""
     priors = str(Path(program).with_name("eflomal-makepriors"))
     with tempfile.TemporaryDirectory() as folder:
         of_known, of_test = write(Path(folder, "known"), known), write(Path(folder, "test"), test)
         subprocess.run([program, *of_known], check=True)
         if known[-len(test) :] == test:
-            return Both(*(list(read_moses(lines(path)))[-len(test) :] for path in of_known[5::2]))
+            return Both(*(read_links(path)[-len(test) :] for path in of_known[5::2]))
         subprocess.run([priors, *of_known, "-p", f"{folder}/priors"], check=True)
         subprocess.run([program, *of_test, "-p", f"{folder}/priors"], check=True)
-        return Both(*(list(read_moses(lines(path))) for path in of_test[5::2]))
+        return Both(*(read_links(path) for path in of_test[5::2]))
+
+
+def read_links(path: str) -> list[Links]:
+    """Read the lines `0-0 1-2` that eflomal wrote."""
+    pairs = ([link.split("-") for link in line.split()] for line in read_lines(path))
+    return [frozenset((int(source), int(target)) for source, target in of_line) for of_line in pairs]
 
 
 def write(folder: Path, sentences: Pairs) -> list[str]:
-    """Both sides as files; how eflomal is told of them and of where its links go."""
+    """Write both sides; return eflomal's options for them and for its links."""
     folder.mkdir()
     for i, name in enumerate(("source", "target")):
-        Path(folder, name).write_text("".join(" ".join(pair[i]) + "\n" for pair in sentences), encoding="utf-8")
+        write_lines(folder / name, (" ".join(pair[i]) for pair in sentences))
     options = zip("stfr", ("source", "target", "forward", "backward"), strict=True)
     return [part for letter, name in options for part in (f"-{letter}", str(folder / name))]
 
 
-def scores(found: Both, gold: list[Gold]) -> dict[str, AlignmentScore]:
-    made: dict[str, Iterable[Links]] = {"forward": found.forward, "backward": found.backward}
+def scores(both: Both, gold: list[Gold]) -> dict[str, AlignmentScore]:
+    links_by_way: dict[str, Iterable[Links]] = {"forward": both.forward, "backward": both.backward}
     for method in get_args(Symmetrisation):
-        made[method] = [symmetrise(a, b, method) for a, b in zip(*found, strict=True)]
-    return {name: alignment_score(links, gold) for name, links in made.items()}
+        links_by_way[method] = [symmetrise(a, b, method) for a, b in zip(*both, strict=True)]
+    return {name: alignment_score(links, gold) for name, links in links_by_way.items()}
 
 
 def show(name: str, by_way: dict[str, AlignmentScore]) -> float:
@@ -90,27 +95,31 @@ def show(name: str, by_way: dict[str, AlignmentScore]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True, nargs="+", help="source sides of the pairs to learn from")
+    parser = option_parser(__doc__)
+    parser.add_argument("--source", required=True, nargs="+", help="source sides of the training pairs")
     parser.add_argument("--target", required=True, nargs="+", help="their target sides")
     for name in ("--test-source", "--test-target", "--gold"):
         parser.add_argument(name, required=True)
     parser.add_argument("--swap", action="store_true", help="gold is in target-source order")
-    parser.add_argument("--eflomal", default=shutil.which("eflomal-align"), help="the program")
-    given = parser.parse_args()
-    known = [pair for a, b in zip(given.source, given.target, strict=True) for pair in pairs(lines(a), lines(b))]
+    parser.add_argument("--eflomal", default=shutil.which("eflomal-align"), help="path of eflomal-align")
+    options = parser.parse_args()
+    known = [
+        pair
+        for a, b in zip(options.source, options.target, strict=True)
+        for pair in pairs(read_lines(a), read_lines(b))
+    ]
     known = [pair for pair in known if all(pair)]
-    test = pairs(lines(given.test_source), lines(given.test_target))
-    gold = [said.swapped() if given.swap else said for said in read_gold(lines(given.gold), given.gold)]
+    test = pairs(read_lines(options.test_source), read_lines(options.test_target))
+    gold = [links.swapped() if options.swap else links for links in read_gold(read_lines(options.gold), options.gold)]
     guess = alignment_score([diagonal(len(a), len(b)) for a, b in test], gold)
     values = {"diagonal": show("diagonal", {"": guess})}
     aligners: dict[str, Callable[[Pairs, Pairs], Both]] = {"ibm1": by_ibm1}
-    if given.eflomal:
-        aligners["eflomal"] = lambda *sets: by_eflomal(given.eflomal, *sets)
+    if options.eflomal:
+        aligners["eflomal"] = lambda *sets: by_eflomal(options.eflomal, *sets)
     for name, aligner in aligners.items():
         values[name] = show(name, scores(aligner(known, test), gold))
         values[f"{name}_with_test"] = show(f"{name} + test", scores(aligner(known + test, test), gold))
-    print(json.dumps({"bench": "aligners", "pairs": len(known), "values": values}))
+    print_values("aligners", {"pairs": len(known), **values}, 4)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
-"""Attention forward and backward on a CPU: the fused kernel against the explicit path, by precision and length.
+"""Compare fused with explicit attention on a CPU, forward and backward, by precision and length.
 
-Both paths take turns on the same tensors, so that a busy machine slows both alike. Printed is the time of the fused
-kernel over that of the explicit path and, last, one JSON line: above 1 the explicit path is the faster one.
+Both paths take turns on the same tensors, so that a busy machine slows both alike. A value is the time of the fused
+kernel over that of the explicit path: above 1, the explicit path is faster.
 
     python bench/attention_paths.py [--seconds 2]
 """
 
-import argparse
-import json
 import statistics
 import time
 
 import torch
+from report import option_parser, print_values
 from torch import Tensor
 
 from dragoman.attention.attend import Attend, Path
@@ -38,7 +37,7 @@ def seconds_once(path: Path, query_key_value: list[Tensor]) -> float:
 
 
 def ratio(length: int, precision: torch.dtype, seconds: float) -> float:
-    """The median over rounds of fused / explicit."""
+    """Return the median over rounds of fused / explicit."""
     query_key_value = tensors(length, precision)
     rounds: list[float] = []
     end = time.perf_counter() + seconds
@@ -49,16 +48,17 @@ def ratio(length: int, precision: torch.dtype, seconds: float) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each case")
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     arguments = parser.parse_args()
     values = {}
     for name, precision in PRECISIONS.items():
-        for length in LENGTHS:
+        for length in arguments.lengths:
             value = ratio(length, precision, arguments.seconds)
-            values[f"{name}_{length}"] = round(value, 2)
+            values[f"{name}_{length}"] = value
             print(f"{name:9} length {length:4}   fused / explicit {value:6.2f}", flush=True)
-    print(json.dumps({"bench": "attention_paths", "values": values}))
+    print_values("attention_paths", values, 2)
 
 
 if __name__ == "__main__":

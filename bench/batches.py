@@ -1,46 +1,40 @@
-"""Batches from disk: how many a second, how much of them is padding, and how soon the first one comes.
+"""Measure batches from disk: batches per second, share of padding, and time to the first batch.
 
-Padding is measured on Multi30k with a joint BPE of 8,000 pieces, in $DRAGOMAN_DATA or ../shared/data beside the
-project, and is the share of all positions of both sides. The first batch is timed on ten million generated pairs, from
-the start of a process to the batch in hand, at the beginning and at a random position. The files are not hashed first,
-and have just been written, so they may still be in memory. They take 0.7 GB of temporary disk. Last, one JSON line.
+Padding is the share of all positions of both sides, on Multi30k with a joint BPE of 8,000 pieces. The first batch is
+timed on ten million generated pairs, from the start of a process to the first batch, at the beginning and at a random
+position. The files are not hashed first; they have just been written, so they may be in the page cache. They take
+0.7 GB of temporary disk.
 
     python bench/batches.py [--pairs 10000000] [--seconds 5]
 """
 
-import argparse
-import gzip
 import io
 import itertools
-import json
-import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import sentencepiece
+from report import option_parser, print_values
+from texts import DATA, read_lines
 
-from dragoman.data.batches import Reader
-from dragoman.data.loader import Loader
+from dragoman.data.batches import Batch, Reader
+from dragoman.data.loader import load_batches
 from dragoman.data.manifest import Manifest, Prepared, PreparedCorpus
 from dragoman.data.order import BatchConfig
-from dragoman.data.ragged import Ragged
 from dragoman.data.shards import ShardInfo, write_shard
-from dragoman.data.vocab import PAD
+from dragoman.text.ragged import Ragged
+from dragoman.text.vocab import PAD
 
-DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 PAIRS_PER_SHARD = 100_000
 WORKERS = 2
 WARM_UP_SECONDS = 3.0
-
-
-def read_lines(name: str) -> list[str]:
-    with gzip.open(DATA / "multi30k" / name, "rt", encoding="utf-8", newline="\n") as file:
-        return file.read().removesuffix("\n").split("\n")
 
 
 def ragged(rows: list[list[int]]) -> Ragged:
@@ -48,12 +42,12 @@ def ragged(rows: list[list[int]]) -> Ragged:
     return Ragged(np.array(list(itertools.chain.from_iterable(rows)), np.uint16), offsets)
 
 
-def multi30k(folder: Path) -> Prepared:
-    source, target = read_lines("train.en.gz"), read_lines("train.de.gz")
+def multi30k(folder: Path, vocabulary: int) -> Prepared:
+    source, target = (read_lines(DATA / "multi30k" / f"train.{language}.gz") for language in ("en", "de"))
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(source + target), model_writer=model, vocab_size=8000, model_type="bpe", num_threads=1,
-        minloglevel=2, pad_id=0, bos_id=1, eos_id=2, unk_id=3,
+        sentence_iterator=iter(source + target), model_writer=model, vocab_size=vocabulary, model_type="bpe",
+        num_threads=1, minloglevel=2, pad_id=0, bos_id=1, eos_id=2, unk_id=3,
     )  # fmt: skip
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     both = [ragged(pieces.encode(side, add_eos=True)) for side in (source, target)]
@@ -69,7 +63,7 @@ def finish(folder: Path, name: str, shards: list[ShardInfo]) -> Prepared:
 
 
 def generated(folder: Path, num_pairs: int) -> Prepared:
-    """Targets about as long as their sources, lengths spread as in translated text: a mean of 12, seldom above 40."""
+    """Write pairs with lengths as in translated text: a mean of 12, seldom above 40, both sides about equal."""
     generator = np.random.default_rng(2017)
     shards = []
     for first in range(0, num_pairs, PAIRS_PER_SHARD):
@@ -89,62 +83,63 @@ def random_ids(generator: np.random.Generator, lengths: np.ndarray) -> Ragged:
 
 
 def padding(prepared: Prepared, tokens: int) -> tuple[float, float]:
-    """The share of padding in an epoch, and how full its batches are on average."""
+    """Return the share of padding in an epoch, and how full its batches are on average."""
     reader = Reader.of(prepared, BatchConfig(tokens=tokens), seed=1)
     real = positions = 0
-    for index in range(reader.course.num_batches):
+    for index in range(reader.plan.num_batches):
         batch = reader(index)
         for side in (batch.source, batch.target):
             real += int((side != PAD).sum())
             positions += side.size
-    return 1.0 - real / positions, positions / (tokens * reader.course.num_batches)
+    return 1.0 - real / positions, positions / (tokens * reader.plan.num_batches)
 
 
 def first_batch(folder: Path, start: int) -> float:
-    """In a fresh process, from its start on: interpreter and imports are part of what one waits for."""
+    """Return the seconds of a fresh process from its start, with interpreter and imports, to its first batch."""
     command = [sys.executable, __file__, "--first", str(folder), "--start", str(start)]
     begin = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        told = process.stdout.readline()
+        line = process.stdout.readline()
         seconds = time.perf_counter() - begin
-    assert int(told) == start
+    assert int(line) == start
     return seconds
 
 
-def tell_first(folder: Path, start: int) -> None:
+def print_first(folder: Path, start: int) -> None:
     reader = Reader.of(Prepared.open(folder, verify=False), BatchConfig(), seed=1)
-    with Loader(reader, itertools.count(start), WORKERS) as loader:
-        print(next(loader).index, flush=True)
+    with closing(load_batches(reader, itertools.count(start), WORKERS)) as batches:
+        print(next(batches).index, flush=True)
 
 
 def batches_per_second(prepared: Prepared, seconds: float) -> float:
-    """After the workers have started, through many shards."""
+    """Count batches through many shards, after the workers have started."""
     reader = Reader.of(prepared, BatchConfig(), seed=1)
-    with Loader(reader, itertools.count(), WORKERS) as loader:
-        count_for(loader, WARM_UP_SECONDS)
+    with closing(load_batches(reader, itertools.count(), WORKERS)) as batches:
+        count_for(batches, min(seconds, WARM_UP_SECONDS))
         begin = time.perf_counter()
-        return count_for(loader, seconds) / (time.perf_counter() - begin)
+        return count_for(batches, seconds) / (time.perf_counter() - begin)
 
 
-def count_for(loader: Loader, seconds: float) -> int:
+def count_for(batches: Iterator[Batch], seconds: float) -> int:
     end = time.perf_counter() + seconds
-    return sum(1 for _ in itertools.takewhile(lambda _: time.perf_counter() < end, loader))
+    return sum(1 for _ in itertools.takewhile(lambda _: time.perf_counter() < end, batches))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=10_000_000, help="generated for the timings")
     parser.add_argument("--seconds", type=float, default=5.0, help="time for counting batches")
-    parser.add_argument("--first", type=Path, help="only make the first batch of this folder, and print its number")
-    parser.add_argument("--start", type=int, default=0, help="where the first batch is")
+    parser.add_argument("--vocabulary", type=int, default=8000, help="pieces for the padding on Multi30k")
+    parser.add_argument("--first", type=Path, help="only read the first batch of this folder and print its index")
+    parser.add_argument("--start", type=int, default=0, help="index of the first batch")
     arguments = parser.parse_args()
     if arguments.first:
-        tell_first(arguments.first, arguments.start)
+        print_first(arguments.first, arguments.start)
         return
     values: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
-        prepared = multi30k(Path(name))
+        prepared = multi30k(Path(name), arguments.vocabulary)
         for tokens in (1024, 4096):
             values[f"padding_waste_{tokens}"], values[f"fill_{tokens}"] = padding(prepared, tokens)
             waste, fill = values[f"padding_waste_{tokens}"], values[f"fill_{tokens}"]
@@ -158,7 +153,7 @@ def main() -> None:
         print(f"first batch at a random position after {values['first_batch_random_s']:.2f} s", flush=True)
         values["batches_per_second"] = batches_per_second(prepared, arguments.seconds)
         print(f"{values['batches_per_second']:.0f} batches of 4096 tokens a second, {WORKERS} workers", flush=True)
-    print(json.dumps({"bench": "batches", "values": {name: round(value, 4) for name, value in values.items()}}))
+    print_values("batches", values, 4)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""IBM model 1 (Brown et al., 1993): which source word each target word comes from, by expectation maximisation.
+"""IBM model 1 (Brown et al., 1993): the source word of each target word, by expectation maximisation.
 
-The plainest statistical aligner: it knows how often words meet, and nothing of their order. Of equally probable source
-words, such as two commas, the one nearest the diagonal is taken, for otherwise repeated words count against the model.
-`bench/aligners.py` trains and scores it.
+The simplest statistical aligner: it counts how often words occur together and ignores their order. Among equally
+probable source words, such as two commas, it takes the one nearest the diagonal; otherwise repeated words count against
+the model. `bench/aligners.py` trains and scores it.
 """
 
 from collections.abc import Sequence
@@ -11,44 +11,44 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.alignment import Links
+from dragoman.alignment.links import Links
 
 NULL = 0
-"""The source word of target words that come from nothing."""
+"""The id of the empty source word."""
 Sentences = Sequence[list[str]]
 
 
 @dataclass(frozen=True)
 class Ibm1:
-    """How probable each target word is, given a source word that it was seen with."""
+    """The probability of each target word given a source word that occurred with it."""
 
     source: dict[str, int]
     target: dict[str, int]
     pairs: NDArray[np.int64]
-    """Of words that were seen together, in order: source x number of target words + target."""
+    """Words that occurred together, sorted: source x number of target words + target."""
     probabilities: NDArray[np.float64]
 
     def links(self, source: list[str], target: list[str]) -> Links:
-        """Each target word to its most probable source word, unless that is NULL or none is known."""
+        """Link each target word to its most probable source word, unless that is NULL or unknown."""
         from_words = np.array([NULL, *(self.source.get(word, -1) for word in source)])
         to_words = np.array([self.target.get(word, -1) for word in target])
-        found = frozenset[tuple[int, int]]()
+        links = frozenset[tuple[int, int]]()
         for j, word in enumerate(to_words):
-            given = self._given(from_words, word)
-            best = np.flatnonzero(given == given.max()) - 1
-            if word >= 0 and given.max() > 0 and best[0] >= 0:
+            probability = self._probability(from_words, word)
+            best = np.flatnonzero(probability == probability.max()) - 1
+            if word >= 0 and probability.max() > 0 and best[0] >= 0:
                 off = np.abs((best + 0.5) / len(source) - (j + 0.5) / len(target))
-                found |= {(int(best[off.argmin()]), j)}
-        return found
+                links |= {(int(best[off.argmin()]), j)}
+        return links
 
-    def _given(self, source: NDArray[np.int64], word: int) -> NDArray[np.float64]:
+    def _probability(self, source: NDArray[np.int64], word: int) -> NDArray[np.float64]:
         pair = source * len(self.target) + word
         at = np.minimum(np.searchsorted(self.pairs, pair), len(self.pairs) - 1)
         return np.where((self.pairs[at] == pair) & (source >= 0), self.probabilities[at], 0.0)
 
 
 def train(source: Sentences, target: Sentences, rounds: int = 5) -> Ibm1:
-    """All the pairs' cells at once, a cell for each target word with each source word and NULL."""
+    """Estimate over all pairs at once, with a cell for each target word and each source word or NULL."""
     from_ids, to_ids = number(source, first=NULL + 1), number(target, first=0)
     cells, widths = [], []
     for words, others in zip(source, target, strict=True):
@@ -58,13 +58,13 @@ def train(source: Sentences, target: Sentences, rounds: int = 5) -> Ibm1:
     width = np.concatenate(widths)
     starts = np.cumsum(width) - width
     pairs, cell = np.unique(np.concatenate(cells), return_inverse=True)
-    given = pairs // len(to_ids)
+    source_word = pairs // len(to_ids)
     probabilities = np.ones(len(pairs))
     for _ in range(rounds):
         share = probabilities[cell]
         share /= np.repeat(np.add.reduceat(share, starts), width)
         counts = np.bincount(cell, share)
-        probabilities = counts / np.bincount(given, counts)[given]
+        probabilities = counts / np.bincount(source_word, counts)[source_word]
     return Ibm1(from_ids, to_ids, pairs, probabilities)
 
 

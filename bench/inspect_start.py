@@ -1,25 +1,24 @@
-"""How long `dragoman inspect` takes to answer: whole processes with the demo model, from the command to its end.
+"""Time `dragoman inspect` with the demo model, from the start of the command to its end.
 
-Each is a new process with nothing imported; files may be in the system's memory after the first, whose time is shown
-too. On a busy machine the processor's time, which is shown beside it, says what a quiet one would take. Last, one JSON
-line with the median.
+Each run is a new process; after the first, files may be in the page cache. On a busy machine the processor time,
+printed beside the wall-clock time, shows what a quiet machine would take. The value is the median.
 
     python bench/inspect_start.py [--rounds 5]
 """
 
-import argparse
-import json
 import resource
 import statistics
 import subprocess
 import sys
 import time
 
+from report import option_parser, print_values
+
 COMMAND = [sys.executable, "-m", "dragoman", "inspect", "A man in a blue shirt is standing on a ladder."]
 
 
 def seconds() -> tuple[float, float]:
-    """On the clock, and of the processor."""
+    """Return wall-clock and processor seconds of one run."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(COMMAND, capture_output=True, text=True, check=True)
     elapsed, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -28,13 +27,13 @@ def seconds() -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="how many times to start it")
+    parser = option_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="number of runs")
     rounds = parser.parse_args().rounds
     times, processor = zip(*(seconds() for _ in range(rounds)), strict=True)
     print("clock    ", "  ".join(f"{value:5.2f}" for value in times), "s")
     print("processor", "  ".join(f"{value:5.2f}" for value in processor), "s")
-    print(json.dumps({"bench": "inspect_start", "values": {"seconds": round(statistics.median(times), 2)}}))
+    print_values("inspect_start", {"seconds": statistics.median(times)}, 2)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""A client that asks as fast as it is answered, or at a given rate: one side of bench/serve.py, in its own process.
+"""Send requests to a running service, as fast as it answers or at a fixed rate: the client of bench/serve.py.
 
     python bench/load.py URL FILE --seconds 20 [--warm 5] (--connections 64 | --rate 20)
 
-Sentences of FILE are sent one by one to /translate. With `--connections`, so many ask without a pause; with `--rate`,
-requests leave at that many a second, whatever comes back. What is asked in the first seconds is not counted. Prints one
-JSON line: answered a second, latencies in ms, statuses, and the share of one core that this client took itself.
+Each sentence of FILE is one request to /translate. With `--connections`, that many connections send without a pause;
+with `--rate`, requests leave at that rate, answered or not. Requests of the first seconds are not counted. Values:
+answers per second, latencies in ms, the number of answers by status, and the share of one core that this client used.
 """
 
-import argparse
 import asyncio
 import json
 import time
@@ -15,21 +14,23 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from report import option_parser, print_values
 
-class Asked:
-    """What has been asked, and when each was answered."""
+
+class LoadClient:
+    """Requests over kept-alive connections, and the time of each answer."""
 
     def __init__(self, url: str, file: Path) -> None:
         address = urlsplit(url)
         self.host, self.port = address.hostname, address.port
         self.bodies = [_request(address.netloc, line) for line in file.read_text("utf-8").splitlines()]
-        self.answered: list[tuple[float, float, int]] = []
-        """When, after how long, and with which status."""
+        self.answers: list[tuple[float, float, int]] = []
+        """Time of the answer, latency, status."""
         self.free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self.number = 0
 
-    async def once(self) -> None:
-        """One request over a connection that is free, or a new one."""
+    async def send(self) -> None:
+        """Send one request over a free connection, or a new one, and record its answer."""
         begin = time.perf_counter()
         self.number += 1
         body = self.bodies[self.number % len(self.bodies)]
@@ -41,7 +42,7 @@ class Asked:
         size = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
         await reader.readexactly(size)
         now = time.perf_counter()
-        self.answered.append((now, now - begin, int(lines[0].split()[1])))
+        self.answers.append((now, now - begin, int(lines[0].split()[1])))
         if b"connection: close" in lines:
             writer.close()
         else:
@@ -54,48 +55,50 @@ def _request(host: str, line: str) -> bytes:
     return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def without_pause(asked: Asked, connections: int, end: float) -> None:
-    async def ask() -> None:
+async def send_without_pause(client: LoadClient, connections: int, end: float) -> None:
+    async def send() -> None:
         while time.perf_counter() < end:
-            await asked.once()
+            await client.send()
 
-    await asyncio.gather(*(ask() for _ in range(connections)))
+    await asyncio.gather(*(send() for _ in range(connections)))
 
 
-async def at_rate(asked: Asked, rate: float, begin: float, end: float) -> None:
+async def send_at_rate(client: LoadClient, rate: float, begin: float, end: float) -> None:
     tasks: set[asyncio.Task[None]] = set()
     for number in range(round((end - begin) * rate)):
         await asyncio.sleep(max(0.0, begin + number / rate - time.perf_counter()))
-        tasks.add(asyncio.create_task(asked.once()))
+        tasks.add(asyncio.create_task(client.send()))
     await asyncio.gather(*tasks)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("url")
     parser.add_argument("file", type=Path)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--warm", type=float, default=5.0)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--rate", type=float)
-    given = parser.parse_args()
-    asked = Asked(given.url, given.file)
+    options = parser.parse_args()
+    client = LoadClient(options.url, options.file)
     begin = time.perf_counter()
-    start, end = begin + given.warm, begin + given.warm + given.seconds
-    if given.rate:
-        asyncio.run(at_rate(asked, given.rate, begin, end))
+    start, end = begin + options.warm, begin + options.warm + options.seconds
+    if options.rate:
+        asyncio.run(send_at_rate(client, options.rate, begin, end))
     else:
-        asyncio.run(without_pause(asked, given.connections, end))
-    cpu = time.process_time() / (time.perf_counter() - begin)
-    counted = [one for one in asked.answered if start <= one[0] <= end]
-    times = sorted(1000 * taken for _, taken, status in counted if status == 200)
+        asyncio.run(send_without_pause(client, options.connections, end))
+    cores = time.process_time() / (time.perf_counter() - begin)
+    counted = [answer for answer in client.answers if start <= answer[0] <= end]
+    latencies = sorted(1000 * latency for _, latency, status in counted if status == 200)
+    if not latencies:
+        raise SystemExit(f"{options.url}: no request was answered with status 200")
     values = {
-        "per_second": sum(status == 200 for *_, status in counted) / given.seconds,
-        **{f"p{part}_ms": times[min(len(times) - 1, len(times) * part // 100)] for part in (50, 95, 99)},
-        "statuses": dict(Counter(str(status) for *_, status in asked.answered)),
-        "client_cores": round(cpu, 3),
+        "per_second": len(latencies) / options.seconds,
+        **{f"p{part}_ms": latencies[min(len(latencies) - 1, len(latencies) * part // 100)] for part in (50, 95, 99)},
+        **{f"status_{status}": count for status, count in sorted(Counter(row[2] for row in client.answers).items())},
+        "client_cores": cores,
     }
-    print(json.dumps(values))
+    print_values("load", values)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,26 @@
-"""Training speed beside other toolkits: tokens per second on the same batches, with models of the same size.
+"""Compare training speed with other toolkits: tokens per second on the same batches, with models of the same size.
 
-Each side is a process of its own in its own environment (bench/peers/): forward, its own loss, backward and torch's
+Each side is a separate process in a separate environment (bench/peers/): forward, its own loss, backward and torch's
 fused AdamW, on one thread, with the same token ids, the same precision, the same dropout in the same places, and the C
-library's allocator set as dragoman's training sets it. The sides of a case are all started first and then take turns,
-an update each, in an order that changes, so that a busy machine slows all alike; a ratio is the median over rounds.
+library's allocator set as dragoman's training sets it. All sides are started first and then take turns, one update
+each, in a changing order, so that a busy machine slows all alike; a ratio is the median over rounds.
 
 - `hf`: Hugging Face's MarianMTModel, built from a config, with the faster of its two attention paths (sdpa, eager). Its
   loss is cross entropy without label smoothing, which is cheaper; all others smooth labels by 0.1.
 - `eole`: Eole's EncoderDecoderModel, which normalises before each sub-layer where all others do after it.
-- `joey`: Joey NMT's Transformer. It and Eole also count the tokens that were right: their losses always do.
+- `joey`: Joey NMT's Transformer. Its loss and Eole's also count the correct tokens.
 
 `small` has 3+3 layers, d_model 256, d_ff 1024, 4 heads and 8,000 ids; `base` is the paper's base model with its 37,000.
 All have one matrix for both embeddings and the projection, and biases in attention. bf16 is autocast. Batches are of
-Multi30k, or of generated dates (see bench/pipeline.py); a token is one that is not padding, of either side.
-`vs_hf_small_bf16` is ours / theirs: above 1, ours is faster; `vs_hf_small` is the lower one of both precisions. By
-processor time the ratios are printed beside. Last, one JSON line.
+Multi30k, or of generated dates (see bench/pipeline.py); tokens exclude padding and are of both sides.
+`vs_hf_small_bf16` is ours / theirs: above 1, ours is faster; `vs_hf_small` is the lower of both precisions. Ratios by
+processor time are printed beside them.
 
     python bench/peers.py --environments FOLDER [--install] [--seconds 120] [--sizes small base] [--peers hf eole joey]
 
---install makes the environments first: some 4 GB; in one that is there it installs what is missing.
+--install creates the environments first (about 4 GB), or installs missing packages into them.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -37,11 +36,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from pipeline import SEED, prepared_in
+from pipeline import SEED, prepare_corpus
+from report import option_parser, print_values
 
 from dragoman.data.batches import Reader
 from dragoman.data.order import BatchConfig
-from dragoman.data.vocab import PAD
+from dragoman.text.vocab import PAD
 
 SCRIPTS = Path(__file__).resolve().parent / "peers"
 PRECISIONS = {"fp32": "float32", "bf16": "bfloat16"}
@@ -57,7 +57,7 @@ ALLOCATOR = {
 
 
 class Peer(NamedTuple):
-    """Its script, and what its environment holds beside torch."""
+    """A toolkit: its script, and the packages of its environment beside torch."""
 
     script: str
     packages: tuple[str, ...]
@@ -66,23 +66,23 @@ class Peer(NamedTuple):
 PEERS = {
     "hf": Peer("hf.py", ("transformers==5.22.2", "sentencepiece")),
     "eole": Peer("eole_side.py", ("eole==0.6.4",)),
-    "joey": Peer("joey.py", ("joeynmt==2.3.0", "importlib_metadata")),  # it imports the second without asking for it
+    "joey": Peer("joey.py", ("joeynmt==2.3.0", "importlib_metadata")),  # joeynmt imports both
 }
 
 
 class Turn(NamedTuple):
-    """How long a turn took, on the wall and of the processor."""
+    """Wall-clock and processor seconds of one update."""
 
     seconds: float
     processor: float
 
 
-class LeftOutError(Exception):
-    """A side that cannot take part, and why."""
+class SideError(Exception):
+    """A side that cannot take part, with the reason."""
 
 
 class Side:
-    """A process that makes updates when it is told to."""
+    """A process that makes one update for each line on its standard input."""
 
     def __init__(self, python: Path, script: str, batches: Path, size: str, precision: str) -> None:
         command = [python, SCRIPTS / script, "--batches", batches, "--size", size, "--precision", precision]
@@ -103,8 +103,8 @@ class Side:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            said = self.errors.read_text(errors="replace").strip().splitlines()
-            raise LeftOutError(said[-1] if said else "it ended without a word")
+            errors = self.errors.read_text(errors="replace").strip().splitlines()
+            raise SideError(errors[-1] if errors else "it ended without a message")
         answer: dict[str, object] = json.loads(line)
         return answer
 
@@ -120,7 +120,7 @@ def python_of(folder: Path) -> Path:
 
 
 def install(folder: Path, names: Sequence[str]) -> None:
-    """An environment for each peer, with this torch first: otherwise it would bring one of its own."""
+    """Create an environment for each peer, with this torch first: otherwise pip would take another one."""
     pinned = f"torch=={torch.__version__.partition('+')[0]}"
     for name in names:
         python = python_of(folder / name)
@@ -134,10 +134,10 @@ def install(folder: Path, names: Sequence[str]) -> None:
 
 
 def save_batches(path: Path, tokens: int) -> list[int]:
-    """The same arrays for every side; how many tokens each batch has."""
+    """Write the same arrays for every side; return the number of tokens of each batch."""
     arrays = {}
     with tempfile.TemporaryDirectory() as name:
-        reader = Reader.of(prepared_in(Path(name)), BatchConfig(tokens=tokens), SEED)
+        reader = Reader.of(prepare_corpus(Path(name)), BatchConfig(tokens=tokens), SEED)
         for number in range(NUM_BATCHES):
             batch = reader(number)
             arrays |= {f"source_{number}": batch.source, f"target_{number}": batch.target}
@@ -147,7 +147,7 @@ def save_batches(path: Path, tokens: int) -> list[int]:
 
 
 def take_turns(sides: dict[str, Side], seconds: float) -> Iterator[tuple[int, dict[str, Turn]]]:
-    """Round by round: the number of its batch, and how long each side took for it."""
+    """Yield for each round the index of its batch and the times of each side."""
     names = list(sides)
     begin = time.perf_counter()
     for number in range(10**9):
@@ -155,36 +155,39 @@ def take_turns(sides: dict[str, Side], seconds: float) -> Iterator[tuple[int, di
             return
         first = number % len(names)
         turns = {name: sides[name].turn(number % NUM_BATCHES) for name in names[first:] + names[:first]}
-        if number:  # in the first round memory is still being found
+        if number:  # the first round allocates memory
             yield number % NUM_BATCHES, turns
 
 
 def start(
     stack: ExitStack, pythons: dict[str, Path], batches: Path, size: str, precision: str
 ) -> tuple[dict[str, Side], dict[str, str]]:
-    """The sides that came up, one after the other, and what is to be said of each."""
+    """Return the sides that started, and a description of each."""
     scripts = {"ours": "ours.py"} | {name: peer.script for name, peer in PEERS.items()}
     sides, about = {}, {}
     for name, python in pythons.items():
         side = stack.enter_context(Side(python, scripts[name], batches, size, precision))
         try:
-            said = side.answer()
-        except LeftOutError as reason:
+            description = side.answer()
+        except SideError as reason:
             print(f"{name} is left out: {reason}", flush=True)
             continue
         sides[name] = side
-        about[name] = f"{said['version']} {said['variant']}, {int(str(said['parameters'])) / 1e6:.2f}M parameters"
+        about[name] = (
+            f"{description['version']} {description['variant']}, "
+            f"{int(str(description['parameters'])) / 1e6:.2f}M parameters"
+        )
     return sides, about
 
 
 def measure(
     pythons: dict[str, Path], batches: Path, tokens: list[int], size: str, precision: str, seconds: float
 ) -> dict[str, float]:
-    """Ours / theirs, for each peer that came up."""
+    """Return ours / theirs for each peer that started."""
     with ExitStack() as stack:
         sides, about = start(stack, pythons, batches, size, PRECISIONS[precision])
         if "ours" not in sides:
-            raise SystemExit("our own side did not come up")
+            raise SystemExit("our own side did not start: see the message above")
         rounds = list(take_turns(sides, seconds))
     ratios = {}
     for name in sides:
@@ -201,11 +204,11 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--environments", type=Path, required=True, help="the folder with hf/, eole/ and joey/")
-    parser.add_argument("--install", action="store_true", help="make the environments that are missing")
+    parser.add_argument("--install", action="store_true", help="create the missing environments")
     parser.add_argument("--seconds", type=float, default=120.0, help="time for each size and precision")
-    parser.add_argument("--tokens", type=int, default=4096, help="of a batch, both sides, padding included")
+    parser.add_argument("--tokens", type=int, default=4096, help="tokens of a batch, both sides, with padding")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--precisions", nargs="+", choices=tuple(PRECISIONS), default=list(PRECISIONS))
     parser.add_argument("--peers", nargs="+", choices=tuple(PEERS), default=list(PEERS))
@@ -218,18 +221,18 @@ def main() -> None:
         if python.exists():
             pythons[name] = python
         else:
-            print(f"{name} is left out: there is no {python}; --install makes it", flush=True)
+            print(f"{name} is left out: {python} does not exist; --install creates it", flush=True)
     values: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         batches = Path(name) / "batches.npz"
         tokens = save_batches(batches, arguments.tokens)
         for size in arguments.sizes:
             for precision in arguments.precisions:
-                found = measure(pythons, batches, tokens, size, precision, arguments.seconds)
-                for peer, ratio in found.items():
+                ratios = measure(pythons, batches, tokens, size, precision, arguments.seconds)
+                for peer, ratio in ratios.items():
                     values[f"vs_{peer}_{size}_{precision}"] = ratio
                     values[f"vs_{peer}_{size}"] = min(ratio, values.get(f"vs_{peer}_{size}", ratio))
-    print(json.dumps({"bench": "peers", "values": {name: round(value, 3) for name, value in values.items()}}))
+    print_values("peers", values)
 
 
 if __name__ == "__main__":

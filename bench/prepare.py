@@ -1,22 +1,19 @@
-"""Preparing a corpus: how near it comes to bare SentencePiece encoding, and what ten times the pairs do to its memory.
+"""Compare `prepare` with bare SentencePiece encoding, and measure its memory with ten times the pairs.
 
-All of it runs on generated pairs, 10 to 12 words a side, the words drawn by Zipf's law. `encode_vs_sentencepiece` is
-the time of SentencePiece's `encode` on sentences that are in memory, over the time of encoding them from the workshop's
-files, hashing, writing, and gathering them into shards. `prepare_vs_sentencepiece` is the same over all of prepare:
-reading, cutting, cleaning, leaks and duplicates too, but with the vocabulary given. What is compared takes turns, each
-in one process and one thread; the median of the rounds is given. Rates are pairs per second of processor time.
-`memory_growth` is the growth of the peak memory (of the parent and its largest worker, with two workers) from N to ten
-N pairs, the vocabulary given again: the trainer's memory depends on the size of its sample alone, and would hide the
-rest. Last, one JSON line.
+All of it runs on generated pairs, 10 to 12 words a side, with word frequencies after Zipf. `encode_vs_sentencepiece` is
+the time of SentencePiece's `encode` on sentences in memory, over the time of encoding them from the intermediate files,
+hashing, writing, and gathering them into shards. `prepare_vs_sentencepiece` is the same over all of prepare with a
+given vocabulary: reading, cutting, cleaning, leaks and duplicates too. The sides take turns, each in one process and
+one thread; a value is the median of the rounds. Rates are pairs per second of processor time. `memory_growth` is the
+growth of the peak memory (of the parent and its largest worker, with two workers) from N to ten N pairs, again with a
+given vocabulary: the memory of vocabulary training depends only on its sample, and would hide the rest.
 
     python bench/prepare.py [--pairs 1000000] [--quick]
 
-Ten million pairs take about 10 GB of temporary disk. --quick is the same with 50,000 and 500,000 pairs.
+Ten million pairs take about 10 GB of temporary disk. --quick uses 50,000 and 500,000 pairs.
 """
 
-import argparse
 import itertools
-import json
 import multiprocessing
 import resource
 import statistics
@@ -24,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from unittest import mock
@@ -31,45 +29,40 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import sentencepiece
+from report import option_parser, print_values
 
-from dragoman.data.clean import profile_of
 from dragoman.data.corpus import CorpusConfig, read_chunks
-from dragoman.data.leak import hold_out
-from dragoman.data.prepare import PrepareConfig, prepare
-from dragoman.data.stages import (
-    CleanTask,
-    EncodeTask,
-    ShardTask,
-    Workshop,
+from dragoman.data.pair_cleaning import hold_out, profile_of
+from dragoman.data.prepare import (
+    PrepareConfig,
     clean_chunk,
     encode_chunk,
     gather_shard,
-    load,
+    load_cleaned,
     load_raw,
+    prepare,
     save_raw,
 )
-from dragoman.data.vocab import Vocab
-from dragoman.data.vocab_training import VocabConfig, train_vocab
+from dragoman.text.vocab import Vocab, VocabConfig, train_vocab
 
 ResultT = TypeVar("ResultT")
 
-ROUNDS = 3
 WORDS = 50_000
 AT_ONCE = 100_000
 SYLLABLES = [first + second for first in "bdfghklmnprstvwz" for second in ("a", "e", "i", "o", "u", "ä", "ei", "en")]
 
 
 def table_of_words() -> pa.LargeStringArray:
-    """Distinct words of 1 to 4 syllables, each twice: inside a line, and at its end."""
+    """Return distinct words of 1 to 4 syllables, each twice: inside a line, and at its end."""
     generator = np.random.default_rng(2017)
-    found: dict[str, None] = {}
-    while len(found) < WORDS:
-        found["".join(generator.choice(SYLLABLES, generator.integers(1, 5)))] = None
-    return pa.array([f"{word} " for word in found] + [f"{word}\n" for word in found], pa.large_string())
+    words: dict[str, None] = {}
+    while len(words) < WORDS:
+        words["".join(generator.choice(SYLLABLES, generator.integers(1, 5)))] = None
+    return pa.array([f"{word} " for word in words] + [f"{word}\n" for word in words], pa.large_string())
 
 
 def generate(folder: Path, name: str, num_pairs: int, seed: int) -> CorpusConfig:
-    """Writes both sides."""
+    """Write both sides."""
     table, shares = table_of_words(), np.cumsum(1.0 / np.arange(2, WORDS + 2))
     generator = np.random.default_rng(seed)
     paths = [folder / f"{name}.{side}" for side in ("source", "target")]
@@ -93,13 +86,13 @@ def learn(corpus: CorpusConfig) -> Vocab:
 
 
 def settings(train: CorpusConfig, held_out: CorpusConfig, pairs: int) -> PrepareConfig:
-    """Twenty chunks and two shards for N pairs, ten times as many for ten N; for a million, the defaults."""
+    """Return a config with twenty chunks and two shards for N pairs, ten times as many for ten N."""
     lines, pairs_per_shard = max(1, pairs // 20), max(1, pairs // 2)
     return PrepareConfig(corpora=(train,), held_out=(held_out,), lines_per_chunk=lines, pairs_per_shard=pairs_per_shard)
 
 
 def clocks() -> np.ndarray:
-    """Seconds on the wall, and seconds of the processor that this process was given."""
+    """Return wall-clock and processor seconds of this process."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
@@ -110,99 +103,95 @@ def timed(work: Callable[[], object]) -> np.ndarray:
 
 
 def run_prepare(config: PrepareConfig, vocab: Vocab, num_workers: int) -> np.ndarray:
-    """The seconds it takes with the vocabulary given."""
+    """Return the seconds of prepare with a given vocabulary."""
     with tempfile.TemporaryDirectory() as name, mock.patch("dragoman.data.prepare.train_vocab", return_value=vocab):
         return timed(lambda: prepare(config, Path(name), num_workers))
 
 
 def peak_memory(config: PrepareConfig, vocab: Vocab) -> float:
-    """MiB of this process and of the largest of its workers: to be called in a process of its own."""
+    """Return the MiB of this process and of its largest worker; call it in a fresh process."""
     run_prepare(config, vocab, num_workers=2)
-    return sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+    return sum(resource.getrusage(scope).ru_maxrss for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
 
 
-def apart(work: Callable[..., ResultT], *arguments: object) -> ResultT:
-    """Done in a fresh process. A process starts with its parent's peak of memory as its own: this one stays small."""
+def run_apart(work: Callable[..., ResultT], *arguments: object) -> ResultT:
+    """Run in a fresh process: a process inherits its parent's peak memory, so this one stays small."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
 
 
 def growth(folder: Path, held_out: CorpusConfig, vocab: Vocab, pairs: int) -> dict[str, float]:
-    """Peak memory at N and at ten N pairs."""
+    """Measure the peak memory at N and at ten N pairs."""
     peaks = []
     for num_pairs in (pairs, 10 * pairs):
-        train = apart(generate, folder, "train", num_pairs, 1)
+        train = run_apart(generate, folder, "train", num_pairs, 1)
         begin = time.perf_counter()
-        peaks.append(apart(peak_memory, settings(train, held_out, pairs), vocab))
+        peaks.append(run_apart(peak_memory, settings(train, held_out, pairs), vocab))
         seconds = time.perf_counter() - begin
         print(f"{num_pairs:,} pairs, 2 workers: at most {peaks[-1]:.0f} MiB, {seconds:.0f} s", flush=True)
     return {"peak_mib": peaks[0], "peak_mib_tenfold": peaks[1], "memory_growth": peaks[1] / peaks[0] - 1.0}
 
 
 class Speed:
-    """The steps of prepare one by one, in this process, on a corpus that is cut and cleaned once."""
+    """The steps of prepare one by one, in this process, on a corpus that is read and cleaned once."""
 
-    def __init__(self, config: PrepareConfig, vocab: Vocab, shop: Workshop) -> None:
-        self.config, self.vocab, self.shop = config, vocab, shop
+    def __init__(self, config: PrepareConfig, vocab: Vocab, work_folder: Path) -> None:
+        self.config, self.vocab, self.work_folder = config, vocab, work_folder
         self.bare = sentencepiece.SentencePieceProcessor(model_proto=vocab.source.proto)
         self.seconds: dict[str, list[np.ndarray]] = {name: [] for name in ("bare", "encode", "gather", "prepare")}
         self.seconds["read"] = [timed(self.read)]
-        self.num_chunks = len(list(shop.folder.glob("*.raw.arrow")))
-        profile, held_out = profile_of(load_raw(shop, 0), config.clean), hold_out(config.held_out, config.clean)
-        tasks = [CleanTask(shop, chunk, config.clean, profile, held_out) for chunk in range(self.num_chunks)]
-        self.seconds["clean"] = [timed(lambda: [clean_chunk(task) for task in tasks])]
-        self.num_pairs = sum(load(shop.cleaned(chunk)).num_rows for chunk in range(self.num_chunks))
+        self.num_chunks = len(list(work_folder.glob("*.raw.arrow")))
+        profile, held_out = profile_of(load_raw(work_folder, 0), config.clean), hold_out(config.held_out, config.clean)
+        clean = partial(clean_chunk, work_folder, config.clean, profile, held_out, None)
+        self.seconds["clean"] = [timed(lambda: [clean(chunk) for chunk in range(self.num_chunks)])]
+        self.num_pairs = sum(load_cleaned(work_folder, chunk).num_rows for chunk in range(self.num_chunks))
 
     def read(self) -> None:
         for chunk in read_chunks(self.config.corpora[0], self.config.lines_per_chunk):
-            save_raw(self.shop, chunk)
+            save_raw(self.work_folder, chunk)
 
     def round(self) -> None:
-        """Each way once, in turns chunk by chunk."""
+        """Time each side once, alternating chunk by chunk."""
         num_shards = max(1, round(self.num_pairs / self.config.pairs_per_shard))
         bare, encode = np.zeros(2), np.zeros(2)
         for chunk in range(self.num_chunks):
-            batch = load(self.shop.cleaned(chunk))
+            batch = load_cleaned(self.work_folder, chunk)
             for side in ("source", "target"):
                 sentences = batch.column(side).to_pylist()
                 bare += timed(lambda sentences=sentences: self.bare.encode(sentences, num_threads=1))
-            task = EncodeTask(self.shop, chunk, self.vocab, num_shards, keep_text=False)
-            encode += timed(lambda task=task: encode_chunk(task))
-        shards = [
-            ShardTask(self.shop, self.num_chunks, shard, self.shop.folder / f"{shard}.arrow", keep_duplicates=False)
-            for shard in range(num_shards)
-        ]
-        gather = timed(lambda: [gather_shard(task) for task in shards])
+            encode += timed(partial(encode_chunk, self.work_folder, self.vocab, num_shards, False, chunk))
+        gather_one = partial(gather_shard, self.work_folder, self.num_chunks, self.work_folder / "shard", False)
+        gather = timed(lambda: [gather_one(shard) for shard in range(num_shards)])
         for name, seconds in {"bare": bare, "encode": encode, "gather": gather}.items():
             self.seconds[name].append(seconds)
         self.seconds["prepare"].append(run_prepare(self.config, self.vocab, num_workers=1))
 
     def disk(self) -> dict[str, float]:
-        """Bytes a pair takes, by the last part of the files' names."""
-        kinds = {"raw": "*.raw.arrow", "clean": "*.clean.arrow", "encoded": "*.encoded.arrow", "shard": "[0-9].arrow"}
-        sizes = {kind: sum(path.stat().st_size for path in self.shop.folder.glob(name)) for kind, name in kinds.items()}
+        """Return the bytes per pair of each kind of file."""
+        kinds = {"raw": "*.raw.arrow", "clean": "*.clean.arrow", "encoded": "*.encoded.arrow", "shard": "shard-*.arrow"}
+        sizes = {kind: sum(path.stat().st_size for path in self.work_folder.glob(name)) for kind, name in kinds.items()}
         return {f"{kind}_bytes_per_pair": size / self.num_pairs for kind, size in sizes.items()}
 
     def forget(self) -> None:
         for name in ("*.encoded.arrow", "*.shard.json"):
-            for path in self.shop.folder.glob(name):
+            for path in self.work_folder.glob(name):
                 path.unlink()
 
     def ratio(self, *steps: str) -> float:
-        """Bare encoding over these steps, the median of the rounds."""
+        """Return bare encoding over these steps, the median of the rounds."""
         rounds = zip(self.seconds["bare"], *(self.seconds[step] for step in steps), strict=True)
         return statistics.median(float(bare[0] / sum(ours)[0]) for bare, *ours in rounds)
 
 
-def speed(folder: Path, config: PrepareConfig, vocab: Vocab) -> dict[str, float]:
-    shop = Workshop(folder / "shop")
-    shop.folder.mkdir()
-    run = Speed(config, vocab, shop)
-    for number in range(ROUNDS):
+def speed(folder: Path, config: PrepareConfig, vocab: Vocab, rounds: int) -> dict[str, float]:
+    work_folder = folder / "work_folder"
+    work_folder.mkdir()
+    run = Speed(config, vocab, work_folder)
+    for number in range(rounds):
         run.forget()
         run.round()
         taken = ", ".join(f"{name} {seconds[-1][0]:.2f} s" for name, seconds in run.seconds.items())
-        print(f"round {number + 1} of {ROUNDS}, {run.num_pairs:,} pairs: {taken}", flush=True)
+        print(f"round {number + 1} of {rounds}, {run.num_pairs:,} pairs: {taken}", flush=True)
     rates = {
         f"{name}_pairs_per_cpu_s": run.num_pairs / statistics.median(taken[1] for taken in seconds)
         for name, seconds in run.seconds.items()
@@ -216,20 +205,21 @@ def speed(folder: Path, config: PrepareConfig, vocab: Vocab) -> dict[str, float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=1_000_000, help="N of the memory's growth")
+    parser = option_parser(__doc__)
+    parser.add_argument("--pairs", type=int, default=1_000_000, help="N of the memory growth")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="the same as --pairs 50000")
     arguments = parser.parse_args()
     pairs = 50_000 if arguments.quick else arguments.pairs
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         few = min(pairs, 200_000)
-        held_out = apart(generate, folder, "held_out", 2_000, 2)
-        train = apart(generate, folder, "train", few, 1)
-        vocab = apart(learn, train)
-        values = apart(speed, folder, settings(train, held_out, few), vocab)
+        held_out = run_apart(generate, folder, "held_out", 2_000, 2)
+        train = run_apart(generate, folder, "train", few, 1)
+        vocab = run_apart(learn, train)
+        values = run_apart(speed, folder, settings(train, held_out, few), vocab, arguments.rounds)
         values |= growth(folder, held_out, vocab, pairs)
-    print(json.dumps({"bench": "prepare", "values": {name: round(value, 4) for name, value in values.items()}}))
+    print_values("prepare", values, 4)
 
 
 if __name__ == "__main__":

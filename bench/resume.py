@@ -1,14 +1,13 @@
-"""How soon a training on ten million pairs makes its first update when it goes on, wherever it was.
+"""Time the first update of a resumed training on ten million pairs, from random positions.
 
     python bench/resume.py [--pairs 10000000] [--positions 3] [--folder FOLDER]
 
-Pairs of made-up words are written, prepared and trained on for a moment by `dragoman train`, a tiny model, until it is
-told to stop and save. Then that checkpoint is given other numbers, drawn at random from the first epochs, and the same
-command goes on from each. Timed is a fresh process from its start to the first update in its log; the files of the run
-leave the machine's memory first, where that is allowed. FOLDER is kept, and used again. Last, one JSON line.
+`dragoman train` prepares pairs of made-up words and trains a tiny model on them until SIGTERM makes it save. Then the
+checkpoint gets other update numbers, drawn at random from the first epochs, and the same command resumes from each. The
+time is that of a fresh process from its start to the first update in its log; the page cache is dropped first, where
+that is allowed. FOLDER is kept and reused.
 """
 
-import argparse
 import json
 import os
 import random
@@ -21,8 +20,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from report import option_parser, print_values
 
-from dragoman.data import hashed
+from dragoman.io import hashed_json
 
 WORDS = 1000
 EPOCHS = 3
@@ -31,7 +31,7 @@ name: resume
 data:
   train: [{source: a.source, target: a.target}]
   dev: {source: dev.source, target: dev.target}
-  vocabulary: {kind: bpe, size: 4000}
+  vocabulary: {kind: bpe, size: VOCABULARY}
 model: {preset: tiny}
 training:
   batch: {tokens: 4096}
@@ -43,7 +43,7 @@ training:
 
 
 def write_text(folder: Path, num_pairs: int) -> None:
-    """Each line has three words that no other has in this order, and up to nine more."""
+    """Write lines that begin with three words in an order no other line has, and up to nine more words."""
     draw = np.random.default_rng(2017)
     names = np.array(["".join(draw.choice(list("aeioulmnrst"), 5)) + str(word) for word in range(WORDS)])
     for name, first, count in (("a", 0, num_pairs), ("dev", num_pairs, 100)):
@@ -64,17 +64,17 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
 
 
-def until(folder: Path, process: subprocess.Popen[bytes], count: int, patience: float) -> None:
-    """Wait until the log holds so many updates; its last line may be half written."""
+def wait_for_updates(folder: Path, process: subprocess.Popen[bytes], count: int, timeout: float) -> None:
+    """Wait until the log has this number of updates; its last line may be incomplete."""
     log = folder / "run" / "log.jsonl"
-    end = time.monotonic() + patience
+    end = time.monotonic() + timeout
     while True:
-        told = [json.loads(line) for line in _read(log).split(b"\n")[:-1]]
-        if sum(event["event"] == "update" for event in told) >= count:
+        events = [json.loads(line) for line in _read(log).split(b"\n")[:-1]]
+        if sum(event["event"] == "update" for event in events) >= count:
             return
         if process.poll() is not None or time.monotonic() > end:
             process.kill()
-            raise SystemExit(f"no update: exit code {process.poll()}")
+            raise SystemExit(f"dragoman train made no update: exit code {process.poll()}")
         time.sleep(0.02)
 
 
@@ -82,36 +82,36 @@ def _read(log: Path) -> bytes:
     return log.read_bytes() if log.exists() else b""
 
 
-def begin(folder: Path, num_pairs: int) -> Path:
-    """The checkpoint of a run that was begun and stopped."""
+def first_checkpoint(folder: Path, num_pairs: int, vocabulary: int) -> Path:
+    """Train for a moment and return the checkpoint that SIGTERM leaves."""
     folder.mkdir(parents=True, exist_ok=True)
     checkpoints = folder / "run" / "checkpoints"
     if not (folder / "recipe.yaml").exists():
         print(f"writing {num_pairs:,} pairs", flush=True)
         write_text(folder, num_pairs)
-        (folder / "recipe.yaml").write_text(RECIPE)
+        (folder / "recipe.yaml").write_text(RECIPE.replace("VOCABULARY", str(vocabulary)))
     if not any(checkpoints.glob("update-*")):
         print("preparing and training", flush=True)
         process = start(folder)
-        until(folder, process, 3, patience=7200)
+        wait_for_updates(folder, process, 3, timeout=7200)
         process.send_signal(signal.SIGTERM)
         if process.wait() != 143:
-            raise SystemExit(f"it should have saved and ended with 143, not {process.returncode}")
+            raise SystemExit(f"dragoman train ended with {process.returncode} after SIGTERM instead of 143")
     return min(checkpoints.glob("update-*"))
 
 
-def moved(checkpoint: Path, update: int) -> Path:
-    """The checkpoint as if it were of another update."""
+def copy_checkpoint(checkpoint: Path, update: int) -> Path:
+    """Copy the checkpoint with another update number."""
     to = checkpoint.with_name(f"update-{update:09}")
     shutil.copytree(checkpoint, to)
-    body = hashed.read(to / "manifest.json")
-    body["update"] = body["numbers"]["update"] = update
-    (to / "manifest.json").write_bytes(hashed.render(body))
+    body = hashed_json.read(to / "manifest.json")
+    body["update"] = body["state"]["trainer"]["update"] = update
+    (to / "manifest.json").write_bytes(hashed_json.render(body))
     return to
 
 
-def forget() -> bool:
-    """Let the machine drop what it holds of files."""
+def drop_page_cache() -> bool:
+    """Drop the page cache; return False where only root can."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -120,36 +120,38 @@ def forget() -> bool:
     return True
 
 
-def resumed(folder: Path, checkpoint: Path, update: int) -> float:
-    """Seconds from the start of the command to its first update."""
-    there = moved(checkpoint, update)
-    forget()
+def resume_seconds(folder: Path, checkpoint: Path, update: int) -> float:
+    """Return the seconds from the start of the command to its first update."""
+    copy = copy_checkpoint(checkpoint, update)
+    drop_page_cache()
     (folder / "run" / "log.jsonl").unlink(missing_ok=True)
     since = time.perf_counter()
     process = start(folder)
-    until(folder, process, 1, patience=120)
+    wait_for_updates(folder, process, 1, timeout=120)
     taken = time.perf_counter() - since
     process.kill()
     process.wait()
-    shutil.rmtree(there)
+    shutil.rmtree(copy)
     print(f"update {update:,}: {taken:.1f} s", flush=True)
     return taken
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=10_000_000)
     parser.add_argument("--positions", type=int, default=3)
+    parser.add_argument("--vocabulary", type=int, default=4000)
     parser.add_argument("--folder", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = given.folder or Path(name)
-        checkpoint = begin(folder, given.pairs)
-        print("files leave memory first" if forget() else "files stay in memory: only root can drop them", flush=True)
-        epoch = given.pairs // 100
+        folder = options.folder or Path(name)
+        checkpoint = first_checkpoint(folder, options.pairs, options.vocabulary)
+        print("page cache dropped" if drop_page_cache() else "page cache kept: only root can drop it", flush=True)
+        epoch = max(100, options.pairs // 100)
         draw = random.Random(1)
-        times = [resumed(folder, checkpoint, draw.randrange(100, EPOCHS * epoch)) for _ in range(given.positions)]
-    print(json.dumps({"bench": "resume", "values": {"pairs": given.pairs, "slowest_s": round(max(times), 2)}}))
+        positions = [draw.randrange(100, EPOCHS * epoch) for _ in range(options.positions)]
+        times = [resume_seconds(folder, checkpoint, position) for position in positions]
+    print_values("resume", {"pairs": options.pairs, "slowest_s": max(times)}, 2)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""The service against the bare engine, against itself without merging, and its latencies at half load.
+"""Compare the service with the bare engine and with itself without batching; measure latencies at half load.
 
 - `vs_bare_ctranslate2`: sentences a second over HTTP, 64 connections with a sentence each, a model of the paper's base
   size whose outputs all have 30 tokens (bench/base_bundle.py), against CTranslate2 called bare with the same sentences
-  in large batches, on the same cores. The client runs on these cores too; `client_cores` is what it took of them.
-- `vs_unmerged`: against the same service with every sentence in a batch of its own.
+  in large batches, on the same cores. The client runs on these cores too; `client_cores` is its share of a core.
+- `vs_unmerged`: against the same service with one sentence per batch.
 - `p50_ms`, `p95_ms`, `p99_ms`: at half of that load, at a fixed rate.
-- `demo_per_second`, `demo_http_cores`: the same with the demo bundle, and what the HTTP process took.
+- `demo_per_second`, `demo_http_cores`: the same with the demo bundle, and the cores of the HTTP process.
 
-    python bench/serve.py [--seconds 30] [--rounds 3] [--only base half unmerged demo]
+    python bench/serve.py [--seconds 30] [--rounds 3] [--only base half unmerged demo] [--layers 6] [--d-model 512]
 
-The service and the bare engine take turns. Last, one JSON line.
+The service and the bare engine take turns.
 """
 
 import argparse
@@ -25,17 +25,18 @@ from pathlib import Path
 from statistics import median
 
 from base_bundle import base_bundle
-from translate import sentences
+from report import option_parser, print_values
+from texts import english_sentences, write_lines
 
 BENCH = Path(__file__).resolve().parent
 PARTS = ("base", "half", "unmerged", "demo")
-PATIENT = ("--limit", "wait=600", "--limit", "seconds=600")
-"""Of 64 who ask at once, a slow model would refuse most: rightly, but then it is not saturated, it is besieged."""
+NO_REJECTION = ("--limit", "wait=600", "--limit", "seconds=600")
+"""With 64 connections a slow model would reject most requests, and the measurement would not be of its capacity."""
 
 
 @contextmanager
 def service(*words: str) -> Iterator[tuple[str, int]]:
-    """A service on a free port: its URL and the id of its process."""
+    """Start a service on a free port; yield its URL and the id of its process."""
     command = [sys.executable, "-m", "dragoman", "serve", *words, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout
@@ -49,19 +50,28 @@ def service(*words: str) -> Iterator[tuple[str, int]]:
         process.wait()
 
 
-def load(url: str, file: Path, seconds: float, *words: str) -> dict[str, float]:
-    command = [sys.executable, str(BENCH / "load.py"), url, str(file), "--seconds", str(seconds), *words]
-    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    print(" ".join(f"{name} {value}" for name, value in found.items()), flush=True)
-    return found
+def load(url: str, file: Path, options: argparse.Namespace, *words: str) -> dict[str, float]:
+    command = [sys.executable, str(BENCH / "load.py"), url, str(file), *words]
+    command += [
+        "--seconds",
+        str(options.seconds),
+        "--warm",
+        str(options.warm),
+        "--connections",
+        str(options.connections),
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    values: dict[str, float] = json.loads(done.stdout)["values"]
+    print(" ".join(f"{name} {value}" for name, value in values.items()), flush=True)
+    return values
 
 
 def bare(model: Path, file: Path) -> float:
-    """Sentences a second, all given at once."""
+    """Return the sentences per second of CTranslate2 with all sentences at once."""
     command = [sys.executable, str(BENCH / "translate_side.py"), "bare", str(model), str(file), str(_cores())]
-    found = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    print(f"bare {found:.1f} sentences/s", flush=True)
-    return found
+    rate = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+    print(f"bare {rate:.1f} sentences/s", flush=True)
+    return rate
 
 
 def _cores() -> int:
@@ -69,16 +79,16 @@ def _cores() -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of one process, its children left out."""
+    """Return the processor time of one process without its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def base(model: Path, file: Path, given: argparse.Namespace) -> dict[str, float]:
+def base(model: Path, file: Path, options: argparse.Namespace) -> dict[str, float]:
     rates: list[tuple[float, float]] = []
-    for _ in range(given.rounds):
-        with service(f"en-de={model}", *PATIENT) as (url, _pid):
-            served = load(url, file, given.seconds)
+    for _ in range(options.rounds):
+        with service(f"en-de={model}", *NO_REJECTION) as (url, _pid):
+            served = load(url, file, options)
         rates.append((served["per_second"], bare(model, file)))
     return {
         "vs_bare_ctranslate2": median(ours / theirs for ours, theirs in rates),
@@ -87,23 +97,23 @@ def base(model: Path, file: Path, given: argparse.Namespace) -> dict[str, float]
     }
 
 
-def half(model: Path, file: Path, given: argparse.Namespace, rate: float) -> dict[str, float]:
+def half(model: Path, file: Path, options: argparse.Namespace, rate: float) -> dict[str, float]:
     with service(f"en-de={model}") as (url, _):
-        served = load(url, file, given.seconds, "--rate", str(rate / 2))
+        served = load(url, file, options, "--rate", str(rate / 2))
     return {name: served[name] for name in ("p50_ms", "p95_ms", "p99_ms")}
 
 
-def unmerged(model: Path, file: Path, given: argparse.Namespace, rate: float) -> dict[str, float]:
-    with service(f"en-de={model}", "--limit", "batch_tokens=1", *PATIENT) as (url, _):
-        served = load(url, file, given.seconds)
+def unmerged(model: Path, file: Path, options: argparse.Namespace, rate: float) -> dict[str, float]:
+    with service(f"en-de={model}", "--limit", "batch_tokens=1", *NO_REJECTION) as (url, _):
+        served = load(url, file, options)
     return {"vs_unmerged": rate / served["per_second"]}
 
 
-def demo(file: Path, given: argparse.Namespace) -> dict[str, float]:
-    with service("--demo") as (url, pid):
+def demo(file: Path, options: argparse.Namespace) -> dict[str, float]:
+    with service("demo") as (url, pid):
         before = cpu_seconds(pid)
-        served = load(url, file, given.seconds)
-        taken = (cpu_seconds(pid) - before) / (given.seconds + 5)
+        served = load(url, file, options)
+        taken = (cpu_seconds(pid) - before) / (options.seconds + options.warm)
     return {
         "demo_per_second": served["per_second"],
         "demo_http_cores": taken,
@@ -112,26 +122,30 @@ def demo(file: Path, given: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sentences", type=int, default=1000, help="that the bare engine translates")
+    parser.add_argument("--sentences", type=int, default=1000, help="sentences for the bare engine")
+    parser.add_argument("--warm", type=float, default=5.0, help="seconds before counting")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--d-model", type=int, default=512)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     values: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         model, file = Path(name) / "base", Path(name) / "sentences"
-        file.write_text("".join(f"{line}\n" for line in sentences(given.sentences)), encoding="utf-8")
-        if set(given.only) - {"demo"}:
-            base_bundle(model, length=30, languages=("en", "de"))
-            values |= base(model, file, given)
-        if "half" in given.only:
-            values |= half(model, file, given, values["per_second"])
-        if "unmerged" in given.only:
-            values |= unmerged(model, file, given, values["per_second"])
-        if "demo" in given.only:
-            values |= demo(file, given)
-    print(json.dumps({"bench": "serve", "values": {name: round(value, 3) for name, value in values.items()}}))
+        write_lines(file, english_sentences(options.sentences))
+        if set(options.only) - {"demo"}:
+            base_bundle(model, options.layers, options.d_model, length=30, languages=("en", "de"))
+            values |= base(model, file, options)
+        if "half" in options.only:
+            values |= half(model, file, options, values["per_second"])
+        if "unmerged" in options.only:
+            values |= unmerged(model, file, options, values["per_second"])
+        if "demo" in options.only:
+            values |= demo(file, options)
+    print_values("serve", values)
 
 
 if __name__ == "__main__":

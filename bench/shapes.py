@@ -1,16 +1,14 @@
-"""What batches of few shapes bring: bfloat16 training on one thread, filled up as the Trainer does it, or as they come.
+"""Compare bfloat16 training with batches padded to few shapes, as the Trainer does it, with unpadded batches.
 
-A CPU compiles its bfloat16 products for each size they meet and keeps the last thousand or so; with BPE-dropout hardly
-two batches are alike (src/dragoman/training/shapes.py). Each side is a process of its own, since the compiled products
-are a process's; the sides take turns. Tokens that are not padding, per second of the processor, so that a busy machine
-changes little; the first updates are not counted. `vs_as_they_come` above 1: filling up is faster. Data as in
-bench/pipeline.py. Last, one JSON line.
+A CPU compiles its bfloat16 products for each size and keeps about the last thousand; with BPE-dropout hardly two
+batches have the same shape (src/dragoman/training/shapes.py). Each side is a separate process, because the compiled
+products belong to a process; the sides take turns. Rates are tokens without padding per second of processor time, on
+one thread; the first updates are not counted. `vs_as_they_come` above 1: padding to few shapes is faster. Data as in
+bench/pipeline.py.
 
-    python bench/shapes.py [--updates 150] [--rounds 2]
+    python bench/shapes.py [--updates 150] [--untimed 20] [--rounds 2]
 """
 
-import argparse
-import json
 import multiprocessing
 import statistics
 import tempfile
@@ -20,49 +18,50 @@ from unittest import mock
 
 import torch
 from pipeline import SAMPLING_RATE, Bench, make, num_tokens
+from report import option_parser, print_values
 
-from dragoman.training import loss, trainer
+from dragoman.training import gradients, loss
 from dragoman.training.allocator import keep_freed_memory
-
-UNTIMED = 20
 
 
 def as_they_come(source: torch.Tensor, target: torch.Tensor, _: int | None) -> tuple[torch.Tensor, torch.Tensor]:
     return source, target
 
 
-def speed(fill: bool, updates: int) -> float:
-    """Tokens per second of the processor, in a fresh process."""
+def speed(fill: bool, updates: int, untimed: int, tokens: int) -> float:
+    """Return the tokens per second of processor time; call it in a fresh process."""
     torch.set_num_threads(1)
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as name:
-        bench = Bench(Path(name), "tiny", "bfloat16", 4096)
+        bench = Bench(Path(name), "tiny", "bfloat16", tokens)
         reader = bench.reader(SAMPLING_RATE)
-        batches = [reader(index) for index in range(UNTIMED + updates)]
+        batches = [reader(index) for index in range(untimed + updates)]
         made = bench.trainer(reader)
-        untouched = mock.patch.object(trainer, "filled_up", as_they_come), mock.patch.object(loss, "STEP", 1)
+        patches = mock.patch.object(gradients, "pad_batch", as_they_come), mock.patch.object(loss, "STEP", 1)
         if not fill:
-            for patch in untouched:
+            for patch in patches:
                 patch.start()
-        make(made, iter(batches[:UNTIMED]), UNTIMED)
+        make(made, iter(batches[:untimed]), untimed)
         begin = time.process_time()
-        make(made, iter(batches[UNTIMED:]), updates)
-        return num_tokens(batches[UNTIMED:]) / (time.process_time() - begin)
+        make(made, iter(batches[untimed:]), updates)
+        return num_tokens(batches[untimed:]) / (time.process_time() - begin)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--updates", type=int, default=150)
+    parser.add_argument("--untimed", type=int, default=20, help="updates before the timed ones")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=4096, help="tokens of a batch, both sides, with padding")
     arguments = parser.parse_args()
     speeds: dict[bool, list[float]] = {True: [], False: []}
     for number in range(arguments.rounds):
         for fill in (True, False) if number % 2 else (False, True):
             with multiprocessing.get_context("spawn").Pool(1) as fresh:
-                speeds[fill].append(fresh.apply(speed, (fill, arguments.updates)))
-            print(f"{'filled up' if fill else 'as they come':12}  {speeds[fill][-1]:8,.0f} tokens/s", flush=True)
+                speeds[fill].append(fresh.apply(speed, (fill, arguments.updates, arguments.untimed, arguments.tokens)))
+            print(f"{'few shapes' if fill else 'as they come':12}  {speeds[fill][-1]:8,.0f} tokens/s", flush=True)
     ratio = statistics.median(ours / theirs for ours, theirs in zip(speeds[True], speeds[False], strict=True))
-    print(json.dumps({"bench": "shapes", "values": {"vs_as_they_come": round(ratio, 3)}}))
+    print_values("shapes", {"vs_as_they_come": ratio})
 
 
 if __name__ == "__main__":

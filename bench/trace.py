@@ -1,30 +1,29 @@
-"""What a trace costs: the capture of all attention, norms and log-probabilities against one plain forced pass.
+"""Compare the capture of all attention, norms and log-probabilities with one plain forced pass.
 
-Random weights, one sentence of 30 tokens on either side, the small preset (8,000 ids) and the paper's base model. Both
-take turns, and the fastest of each counts. Then the size of a file with 100 tokens on either side, 6 + 6 layers and 8
-heads. Last, one JSON line, with the larger of the two ratios.
+Random weights, one sentence of 30 tokens a side, the small preset (8,000 ids) and the paper's base model. Both take
+turns, and the fastest run of each counts. Then the size of a trace file with 100 tokens a side and the last model.
+`vs_plain_pass` is the larger ratio.
 
-    python bench/trace.py [--seconds 10]
+    python bench/trace.py [--seconds 10] [--presets small paper-base]
 """
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from report import option_parser, print_values
 
-from dragoman.data.vocab import BOS, EOS, NUM_SPECIALS
+from dragoman.alignment.tokens import Tokens
 from dragoman.inspection.capture import capture
-from dragoman.inspection.trace import Tokens, Trace
-from dragoman.inspection.trace_file import save
+from dragoman.inspection.trace import Trace
 from dragoman.models.build import build
 from dragoman.models.presets import preset
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import BOS, EOS, NUM_SPECIALS
 
-VOCABULARY = {"small": 8_000, "paper-base": 37_000}
+VOCABULARY = {"tiny": 8_000, "small": 8_000, "paper-base": 37_000}
 TOKENS, LONG = 30, 100
 
 
@@ -39,7 +38,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def ratio(model: Seq2Seq, source: list[int], target: list[int], limit: float) -> float:
-    """Capture / plain pass, each at its fastest: whatever else the machine does can only add to either."""
+    """Return capture / plain pass, each at its fastest: other processes can only add to either."""
 
     @torch.inference_mode()
     def plain() -> object:
@@ -54,7 +53,7 @@ def ratio(model: Seq2Seq, source: list[int], target: list[int], limit: float) ->
 
 
 def side(tokens: list[int]) -> Tokens:
-    """Ids as if they were words of six letters."""
+    """Return the ids as words of six letters."""
     pieces = tuple(f"▁{token:06}" for token in tokens[:-1])
     spans = tuple((7 * i, 7 * i + 6) for i in range(len(pieces)))
     text = " ".join(piece[1:] for piece in pieces)
@@ -63,37 +62,38 @@ def side(tokens: list[int]) -> Tokens:
 
 
 def file_bytes(model: Seq2Seq, source: list[int], target: list[int]) -> int:
-    seen = capture(model, source, target)
+    captured = capture(model, source, target)
     trace = Trace(
         side(source),
         side(target),
         False,
-        seen.log_probabilities,
-        seen.alternative_ids,
-        seen.alternative_log_probabilities,
-        seen.attention,
-        seen.norms,
-        pieces={token: f"▁{token:06}" for token in {*target, *seen.alternative_ids.flatten().tolist()}},
+        captured.log_probabilities,
+        captured.alternative_ids,
+        captured.alternative_log_probabilities,
+        captured.attention,
+        captured.norms,
+        pieces={token: f"▁{token:06}" for token in {*target, *captured.alternative_ids.flatten().tolist()}},
     )
     with tempfile.TemporaryDirectory() as folder:
-        save(trace, Path(folder) / "long.trace")
+        trace.save(Path(folder) / "long.trace")
         return (Path(folder) / "long.trace").stat().st_size
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each model")
-    limit = parser.parse_args().seconds
+    parser.add_argument("--presets", nargs="+", choices=VOCABULARY, default=["small", "paper-base"])
+    options = parser.parse_args()
     torch.manual_seed(0)
     ratios = {}
-    for name, vocabulary in VOCABULARY.items():
+    for name in options.presets:
+        vocabulary = VOCABULARY[name]
         model = build(preset(name, vocabulary)).eval()
-        ratios[name] = ratio(model, ids(TOKENS, vocabulary), ids(TOKENS, vocabulary), limit)
+        ratios[name] = ratio(model, ids(TOKENS, vocabulary), ids(TOKENS, vocabulary), options.seconds)
         print(f"{name:10} capture / plain pass {ratios[name]:5.2f}", flush=True)
     size = file_bytes(model, ids(LONG, vocabulary), ids(LONG, vocabulary))
     print(f"{LONG} tokens a side: {size:,} bytes")
-    values = {"vs_plain_pass": round(max(ratios.values()), 2), "file_bytes_100": size}
-    print(json.dumps({"bench": "trace", "values": values}))
+    print_values("trace", {"vs_plain_pass": max(ratios.values()), "file_bytes_100": size}, 2)
 
 
 if __name__ == "__main__":

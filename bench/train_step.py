@@ -1,13 +1,11 @@
-"""One training step against torch's nn.Transformer of the same size: forward, label-smoothed loss, backward, Adam.
+"""Compare a training step with torch's nn.Transformer of the same size: forward, label-smoothed loss, backward, Adam.
 
-Both models live in one process and take turns on the same batches, so that a busy machine slows both alike. Printed are
-tokens per second and, last, one JSON line with the ratios.
+Both models are in one process and take turns on the same batches, so that a busy machine slows both alike. Values are
+ratios of tokens per second: above 1, ours is faster.
 
-    python bench/train_step.py [--seconds 20] [--only small_fp32 ...]
+    python bench/train_step.py [--seconds 20] [--only small_fp32 ...] [--rows 96]
 """
 
-import argparse
-import json
 import math
 import statistics
 import time
@@ -16,13 +14,15 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
+from report import option_parser, print_values
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.data.vocab import BOS, EOS, NUM_SPECIALS, PAD
-from dragoman.layers.positions import sinusoids
+from dragoman.layers.sinusoids import sinusoids
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer
+from dragoman.text.vocab import BOS, EOS, NUM_SPECIALS, PAD
+from dragoman.training.config import LossConfig
 from dragoman.training.loss import projected_label_smoothed
 
 DROPOUT = 0.1
@@ -30,10 +30,9 @@ SMOOTHING = 0.1
 
 
 class Case(NamedTuple):
-    """A model size, the pairs in a batch, and the precision of its products."""
+    """A model size and the precision of its products."""
 
     config: TransformerConfig
-    rows: int
     precision: torch.dtype
 
 
@@ -44,7 +43,8 @@ class Reference(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(config.source_vocabulary, config.d_model)
         nn.init.normal_(self.tokens.weight, std=config.d_model**-0.5)
-        self.register_buffer("positions", sinusoids(config.max_positions, config.d_model).float())
+        positions = torch.from_numpy(sinusoids(config.max_positions, config.d_model)).float()
+        self.register_buffer("positions", positions)
         self.dropout = nn.Dropout(config.dropout)
         self.transformer = nn.Transformer(
             config.d_model,
@@ -74,14 +74,14 @@ class Reference(nn.Module):
         return F.linear(hidden, self.tokens.weight)
 
 
-def batches(case: Case, number: int = 8) -> list[tuple[Tensor, Tensor]]:
-    """Length-bucketed batches as training sees them: 20 to 25 tokens on each side."""
+def batches(vocabulary: int, rows: int, number: int = 8) -> list[tuple[Tensor, Tensor]]:
+    """Return length-bucketed batches as in training: 20 to 25 tokens on each side."""
     generator = torch.Generator().manual_seed(1)
 
     def side() -> Tensor:
-        length = torch.randint(20, 26, (case.rows,), generator=generator)
+        length = torch.randint(20, 26, (rows,), generator=generator)
         length[0] = 25
-        ids = torch.randint(NUM_SPECIALS, case.config.source_vocabulary, (case.rows, 25), generator=generator)
+        ids = torch.randint(NUM_SPECIALS, vocabulary, (rows, 25), generator=generator)
         position = torch.arange(25)
         ids = torch.where(position == length[:, None] - 1, EOS, ids)
         return torch.where(position < length[:, None], ids, PAD)
@@ -115,17 +115,17 @@ def torch_loss(model: nn.Module, source: Tensor, read: Tensor, target: Tensor) -
 
 def our_loss(model: nn.Module, source: Tensor, read: Tensor, target: Tensor) -> Tensor:
     hidden = model.hidden(model.encode(source), read)
-    return projected_label_smoothed(hidden, model.projection.weight, target, SMOOTHING).mean
+    return projected_label_smoothed(hidden, model.projection.weight, target, LossConfig(label_smoothing=SMOOTHING)).mean
 
 
-def measure(case: Case, seconds: float) -> tuple[float, float]:
-    """Median tokens per second (both sides, padding not counted) of ours and of the reference."""
+def measure(case: Case, rows: int, seconds: float) -> tuple[float, float]:
+    """Return the median tokens per second (both sides, without padding) of ours and of the reference."""
     torch.manual_seed(0)
     steps = [
         stepper(Transformer(case.config).train(), case.precision, our_loss),
         stepper(Reference(case.config).train(), case.precision, torch_loss),
     ]
-    work = batches(case)
+    work = batches(case.config.source_vocabulary, rows)
     rates: list[list[float]] = [[], []]
     for step in steps:
         step(*work[0])
@@ -135,10 +135,10 @@ def measure(case: Case, seconds: float) -> tuple[float, float]:
         source, target = work[i % len(work)]
         tokens = int((source != PAD).sum() + (target != PAD).sum())
         order = (0, 1) if i % 2 == 0 else (1, 0)
-        for which in order:
+        for side in order:
             begin = time.perf_counter()
-            steps[which](source, target)
-            rates[which].append(tokens / (time.perf_counter() - begin))
+            steps[side](source, target)
+            rates[side].append(tokens / (time.perf_counter() - begin))
         i += 1
     return statistics.median(rates[0]), statistics.median(rates[1])
 
@@ -156,28 +156,29 @@ def cases() -> dict[str, Case]:
     )
     base = TransformerConfig(source_vocabulary=37_000, target_vocabulary=37_000, dropout=DROPOUT)
     return {
-        "small_fp32": Case(small, 96, torch.float32),
-        "small_bf16": Case(small, 96, torch.bfloat16),
-        "base_fp32": Case(base, 96, torch.float32),
-        "base_bf16": Case(base, 96, torch.bfloat16),
+        "small_fp32": Case(small, torch.float32),
+        "small_bf16": Case(small, torch.bfloat16),
+        "base_fp32": Case(base, torch.float32),
+        "base_bf16": Case(base, torch.bfloat16),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = option_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="time for each case")
     parser.add_argument("--only", nargs="*", help="the cases to run")
+    parser.add_argument("--rows", type=int, default=96, help="pairs of a batch")
     arguments = parser.parse_args()
     values = {}
     for name, case in cases().items():
         if arguments.only and name not in arguments.only:
             continue
-        ours, reference = measure(case, arguments.seconds)
-        values[name] = round(ours / reference, 3)
+        ours, reference = measure(case, arguments.rows, arguments.seconds)
+        values[name] = ours / reference
         print(
             f"{name:12} {ours:9,.0f} tokens/s   nn.Transformer {reference:9,.0f}   ratio {values[name]:.2f}", flush=True
         )
-    print(json.dumps({"bench": "train_step", "values": values}))
+    print_values("train_step", values)
 
 
 if __name__ == "__main__":

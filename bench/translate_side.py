@@ -1,6 +1,8 @@
-"""One side of bench/translate.py, in a process of its own: translates a file and prints sentences per second.
+"""Translate a file and print sentences per second: one side of bench/translate.py, in a separate process.
 
-It is given its kind (command, bare, ctranslate2, torch, hf), the model, the source file, threads and what to compute.
+    python bench/translate_side.py KIND MODEL FILE THREADS [COMPUTE]
+
+KIND is command, bare, ctranslate2, torch or hf.
 """
 
 import subprocess
@@ -10,11 +12,11 @@ import time
 from pathlib import Path
 
 TOKENS, BATCH = 25, 32
-"""What Hugging Face writes for a sentence, and how many at a time: as ours, on average."""
+"""Output tokens per sentence and sentences per batch of Hugging Face: as ours, on average."""
 
 
 def command(model: str, source: Path, threads: int) -> float:
-    """The whole command, from its start to its end."""
+    """Time the whole command, from its start to its end."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["--input", str(source), "--output", f"{folder}/target", "--threads", str(threads)]
         begin = time.perf_counter()
@@ -23,7 +25,7 @@ def command(model: str, source: Path, threads: int) -> float:
 
 
 def bare(model: str, source: Path, threads: int) -> float:
-    """CTranslate2 on pieces, all in one call."""
+    """Time CTranslate2 on subwords, all in one call."""
     import ctranslate2
 
     from dragoman.bundle import open_bundle
@@ -50,10 +52,11 @@ def bare(model: str, source: Path, threads: int) -> float:
 
 
 def engine(name: str, model: str, source: Path, threads: int, compute: str) -> float:
-    """Our translator with one of its engines, loaded and warm."""
-    from dragoman.decoding.translator import Translator
+    """Time our translator with one of its engines, loaded and warm."""
+    from dragoman.decoding.options import EngineOptions
+    from dragoman.translation.translator import Translator
 
-    translator = Translator.load(Path(model), threads, engine=name, compute=compute)
+    translator = Translator.load(Path(model), EngineOptions(name, threads, compute))
     lines = _lines(source)
     translator.translate(lines[:2])
     begin = time.perf_counter()
@@ -62,7 +65,7 @@ def engine(name: str, model: str, source: Path, threads: int, compute: str) -> f
 
 
 def hf(source: Path, threads: int) -> float:
-    """MarianMTModel.generate of the same size: as many tokens for each sentence, ids that mean nothing."""
+    """Time MarianMTModel.generate of the same size, with as many tokens per sentence and random ids."""
     import torch
     from transformers import MarianConfig, MarianMTModel
 

@@ -1,12 +1,12 @@
-"""Decode token ids with an untrained model: shows that an installed package is whole. Run outside the source tree."""
+"""Decode token ids with an untrained model to check that an installed package is complete. Run outside the tree."""
 
 import torch
 
-from dragoman.data.vocab import EOS
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.search import beam_search
 from dragoman.models.build import build
 from dragoman.models.presets import preset
+from dragoman.text.vocab import EOS
 
 model = build(preset("tiny", vocabulary=50)).eval()
 source = torch.tensor([[7, 11, 13, EOS], [5, 6, EOS, 0]])

@@ -1,7 +1,7 @@
 """Eole's EncoderDecoderModel with its own LossCompute: label-smoothed cross entropy, summed.
 
 Eole normalises before each sub-layer, never after. Its layers drop activations too; here, as in the paper, only
-sub-layer outputs and embeddings. The loss also counts the tokens that were right, as in all of Eole's training.
+sub-layer outputs and embeddings. The loss also counts the correct tokens, as in all of Eole's training.
 """
 
 from types import SimpleNamespace

@@ -10,7 +10,7 @@ from transformers import MarianConfig, MarianMTModel
 from turns import BOS, DROPOUT, EOS, PAD, Loss, Size, serve
 
 IGNORED = -100
-"""The label that Hugging Face's losses leave out."""
+"""The label that Hugging Face's losses ignore."""
 
 
 def build(size: Size, attention: str) -> tuple[nn.Module, Loss]:

@@ -1,7 +1,7 @@
 """Joey NMT's Transformer with its own loss: label-smoothed, by the divergence from a full distribution for each token.
 
 Its layers drop attention weights and activations too; here, as in the paper, only sub-layer outputs and embeddings.
-The loss also counts the tokens that were right, as in all of Joey NMT's training.
+The loss also counts the correct tokens, as in all of Joey NMT's training.
 """
 
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from turns import BOS, DROPOUT, EOS, PAD, SMOOTHING, UNK, Loss, Size, serve, shi
 
 
 class Numbers(Vocabulary):
-    """A vocabulary of so many ids, none of which needs a spelling: Joey NMT's own takes a minute to make 37,000."""
+    """A vocabulary of ids without spelling: Joey NMT's own takes a minute for 37,000."""
 
     def add_tokens(self, tokens: list[str]) -> None:
         self._itos = list(dict.fromkeys(tokens))

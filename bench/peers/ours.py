@@ -6,7 +6,7 @@ from turns import DROPOUT, PAD, SMOOTHING, Loss, Size, serve
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer
 from dragoman.training.config import LossConfig
-from dragoman.training.objective import Objective
+from dragoman.training.loss import Objective
 
 
 def build(size: Size) -> tuple[nn.Module, Loss]:

@@ -1,7 +1,7 @@
-"""One side of bench/peers.py: a model that makes an update when its turn comes, and says how long it took.
+"""One side of bench/peers.py: a model that makes one update per input line and prints its time.
 
-It knows numpy and torch alone, so that it runs in the environment of any peer. What every side shares is here: sizes,
-batches, precision, dropout's rate, and torch's fused AdamW; the model and its loss come from the peer.
+It imports only numpy and torch, so that it runs in the environment of any peer. It holds what every side shares: sizes,
+batches, precision, dropout rate, and torch's fused AdamW; the model and its loss come from the peer.
 """
 
 import argparse
@@ -26,13 +26,13 @@ TRIALS = 3
 
 
 class Size(NamedTuple):
-    """How large every side makes its model: one matrix for both embeddings and the projection, biases everywhere."""
+    """The model size of every side: one matrix for both embeddings and the projection, biases everywhere."""
 
     d_model: int
     d_ff: int
     num_heads: int
     num_layers: int
-    """Of the encoder, and of the decoder."""
+    """Layers of the encoder, and as many of the decoder."""
     vocabulary: int
 
 
@@ -42,7 +42,7 @@ SIZES = {
 }
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""From source and target, both ending with EOS and filled up with PAD, to the loss per target token."""
+"""Maps source and target, both ending with EOS and padded with PAD, to the loss per target token."""
 
 Build = Callable[[Size], tuple[nn.Module, Loss]]
 
@@ -76,14 +76,14 @@ class Side:
 
 
 def serve(package: str, variants: Mapping[str, Build]) -> None:
-    """Build the fastest of the variants, then make an update for each batch whose number comes on standard input."""
+    """Build the fastest variant, then make an update for each batch index on standard input."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=Path, required=True)
     parser.add_argument("--size", choices=SIZES, required=True)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    answers, sys.stdout = sys.stdout, sys.stderr  # whatever a library prints must not be taken for an answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # a library's own prints must not be read as answers
     batches = read(arguments.batches)
     name, side = fastest(variants, SIZES[arguments.size], arguments.precision, batches)
     about = {"version": version(package), "torch": torch.__version__, "variant": name}
@@ -91,8 +91,8 @@ def serve(package: str, variants: Mapping[str, Build]) -> None:
     for line in sys.stdin:
         begin, processor = time.perf_counter(), time.process_time()
         side.update(*batches[int(line)])
-        told = {"seconds": time.perf_counter() - begin, "processor": time.process_time() - processor}
-        print(json.dumps(told), file=answers, flush=True)
+        times = {"seconds": time.perf_counter() - begin, "processor": time.process_time() - processor}
+        print(json.dumps(times), file=answers, flush=True)
 
 
 def read(path: Path) -> list[tuple[Tensor, Tensor]]:
@@ -106,7 +106,7 @@ def read(path: Path) -> list[tuple[Tensor, Tensor]]:
 def fastest(
     variants: Mapping[str, Build], size: Size, precision: str, batches: list[tuple[Tensor, Tensor]]
 ) -> tuple[str, Side]:
-    """Each makes a few updates, by turns; processor time tells, which other processes disturb least."""
+    """Return the variant with the least processor time over a few alternating updates."""
     sides = {name: Side(build, size, precision) for name, build in variants.items()}
     times: dict[str, list[float]] = {name: [] for name in sides}
     for trial in range(TRIALS if len(sides) > 1 else 1):
@@ -119,5 +119,5 @@ def fastest(
 
 
 def shifted(target: Tensor) -> Tensor:
-    """What a decoder reads: at each place the token before it, BOS at the first."""
+    """Return the decoder's input: the target shifted right, with BOS first."""
     return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)

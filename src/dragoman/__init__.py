@@ -1,33 +1,46 @@
-"""Dragoman: train a Transformer on your own parallel text, ship it, and see what happens inside it."""
+"""Dragoman: train a Transformer on your own parallel text, ship it, and see what happens inside it.
 
-from typing import TYPE_CHECKING
+    import dragoman
+
+    model = dragoman.load("demo")                       # or the folder of a model or of a run
+    model.translate("Where is the station?")            # a text or a list of texts; layout is kept
+    model.translate("I am late.", num_best=3)           # the three best, with scores
+    for line in model.translate_iter(lines): ...        # a stream of any length
+    model.score(source, target)                         # log-probability of each token
+    model.align(source, target)                         # links between words
+    model.evaluate(sources, references)                 # BLEU and chrF with confidence intervals
+
+    trace = model.trace("I am late.", without="cross.2")  # trace, tap and train need torch
+    trace.show(head="align")
+    trace.save("a.trace"); dragoman.open_trace("a.trace")
+    with model.tap() as maps: ...
+
+    run = dragoman.train("recipe.yaml", out="run/")     # or source=, target=, time=
+    dragoman.Client("http://127.0.0.1:5000")            # client of `dragoman serve`
+
+Importing dragoman is fast, and translating needs no torch. The `dragoman` command offers the same and more: see
+`dragoman --help`. Guides: docs/index.md.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dragoman.version import __version__
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from dragoman.api import Model, load, open_trace, train
+    from dragoman.client import Client
 
-    from dragoman.decoding.given import Compute, EngineName
-    from dragoman.decoding.model import Model
-
-__all__ = ["__version__", "load"]
+__all__ = ["Client", "Model", "__version__", "load", "open_trace", "train"]
 
 
-def load(
-    model: "str | Path" = "demo",
-    *,
-    engine: "EngineName" = "auto",
-    threads: int | None = None,
-    compute: "Compute | None" = None,
-    beam_size: int | None = None,
-    num_best: int | None = None,
-) -> "Model":
-    """The model in a folder, ready to translate; without one, the small English-German model that is built in.
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    return getattr(import_module("dragoman.client" if name == "Client" else "dragoman.api"), name)
 
-    `model` is the folder of a model or of a run. `engine` is "ctranslate2", "torch", or "auto" for the faster of those
-    that can run it. `compute` is what CTranslate2 multiplies: "float32", "int16" or "int8". The others are the threads
-    to compute with (else all), the hypotheses kept by the search (else the model's own), and how many come back.
-    """
-    from dragoman.decoding.model import Model  # heavy, and the name of a version should cost nothing
 
-    return Model.load(model, engine, threads, compute, beam_size, num_best)
+def __dir__() -> list[str]:
+    """Return all names of the module, so that `help(dragoman)` describes the public names."""
+    return [*globals(), *__all__]

@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C is no accident, while the commands are still being imported either."""
+    """Run the command line. Ctrl-C exits with 130, also while the commands are being imported."""
     try:
         from dragoman.cli.main import main as command
 

@@ -1,47 +1,49 @@
-"""A client of the HTTP service, for programs that wait and for those that await. It needs httpx, and nothing of ours.
+"""A synchronous and an asynchronous client for `dragoman serve`; both require httpx.
 
 with Client("http://127.0.0.1:5000") as client:
     print(client.translate("Where is the station?").text)
 """
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar, Unpack, cast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict, TypeVar, Unpack
+
+from pydantic import ValidationError
+
+from dragoman.api_schemas import LengthPenalty, ModelInfo, ModelList, ResponseSchema, ServiceResponse
 
 try:
     import httpx
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"dragoman.client needs more than is installed: pip install 'dragoman[client]' ({error.name} is missing)",
-        name=error.name,
-    ) from None
+    needed = f"dragoman.client requires {error.name}: pip install 'dragoman[client]'"
+    raise ModuleNotFoundError(needed, name=error.name) from None
 
-T = TypeVar("T")
+SchemaT = TypeVar("SchemaT", bound=ResponseSchema)
 
-AT_HOME: Final = "http://127.0.0.1:5000"  # where `dragoman serve` listens, unless told otherwise
-TIMEOUT_S: Final = 40.0  # the service gives up after 30, and should be the one to say so
-CONNECT_S: Final = 5.0  # whoever is there takes a connection at once
-PATIENCE_S: Final = 5.0
+DEFAULT_URL: Final = "http://127.0.0.1:5000"  # where `dragoman serve` listens by default
+TIMEOUT_SECONDS: Final = 40.0  # the service gives up after 30, and should be the one to report it
+CONNECT_SECONDS: Final = 5.0
+PATIENCE_SECONDS: Final = 5.0
 
 
+@dataclass(eq=False)
 class ServiceError(Exception):
-    """The service refused or failed, or there was none.
+    """Raised if the service rejects a request, fails or cannot be reached.
 
-    `status` is that of HTTP, None where no answer came; `title` the kind of problem; `detail` what it was this time,
-    and the mend; by `request_id` the service's log knows it; after `retry_after` seconds it may be tried again.
+    `status` is the HTTP status, None without a response; `title` is the kind of error; `detail` says what is wrong and
+    what to do; `request_id` identifies the request in the service's log; `retry_after` is the number of seconds after
+    which the request may be sent again.
     """
 
-    def __init__(
-        self, status: int | None, title: str, detail: str, request_id: str | None, retry_after: float | None
-    ) -> None:
-        super().__init__(status, title, detail, request_id, retry_after)  # all of it, so that it can be pickled
-        self.status, self.title, self.detail = status, title, detail
-        self.request_id, self.retry_after = request_id, retry_after
+    status: int | None
+    title: str
+    detail: str
+    request_id: str | None
+    retry_after: float | None
 
     def __str__(self) -> str:
         status = "" if self.status is None else f"{self.status} "
@@ -49,162 +51,69 @@ class ServiceError(Exception):
         return f"{status}{self.title}: {self.detail}{request}"
 
 
-@dataclass(frozen=True)
-class LengthPenalty:
-    """What the log-probability of a translation is divided by; None leaves the model's own."""
+class RequestOptions(TypedDict, total=False):
+    """The translation options of a request, all optional; `api_schemas.ServiceRequest` describes each option."""
 
-    formula: Literal["gnmt", "length", "none"] | None = None
-    alpha: float | None = None
-
-
-class Options(TypedDict, total=False):
-    """What may be asked for beside the texts. What is left out, the service and its model decide."""
-
-    model: str  # its name; or leave it out, and give languages
-    source: str  # the language of the texts; auto: find out
-    target: str  # the language wanted
-    split: bool  # whether texts are cut into sentences, as they are unless told; without, each line is one
-    protect: bool  # placeholders, tags, addresses and numbers come through as they are
-    num_best: int  # how many translations of each sentence
-    beam_size: int  # hypotheses kept at each step
-    penalty: LengthPenalty
-    prefix: str  # how the translation of a single sentence is to begin
-    tokens: bool  # whether to give every token with its log-probability
-    alignment: bool  # whether to say which words belong together
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model that is served."""
-
-    name: str
-    sha256: str
+    model: str
     source: str
     target: str
-    title: str | None
+    split: bool
+    protect: bool | None
+    num_best: int
     beam_size: int
-    formula: str
-    alpha: float
-    aligns: bool
-    compute: str
+    penalty: LengthPenalty
+    prefix: str
+    tokens: bool
+    alignment: bool
 
 
-@dataclass(frozen=True)
-class Which:
-    """The model that translated: its name, and the hash that says which it was, to the last bit."""
+class ClientSettings(TypedDict, total=False):
+    """The settings of a client, all optional.
 
-    name: str
-    sha256: str
+    `timeout` is httpx's timeout in seconds (default 40). If an overloaded service allows a retry within `patience`
+    seconds (default 5), the request is sent once more. `transport` is an httpx transport, for proxies and certificates.
+    """
 
-
-@dataclass(frozen=True)
-class Token:
-    """One token of a translation."""
-
-    piece: str
-    log_probability: float
+    timeout: float
+    patience: float
+    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None
 
 
-@dataclass(frozen=True)
-class Other:
-    """One of several translations of a sentence."""
+class TranslationResponse(ServiceResponse):
+    """The response of the service: a translation for each text, in order."""
 
-    text: str
-    score: float
-    log_probability: float
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence and its translation."""
-
-    source: str
-    text: str
-    score: float
-    log_probability: float
-    confidence: float | None
-    others: tuple[Other, ...] = ()
-    tokens: tuple[Token, ...] | None = None
-    alignment: tuple[tuple[int, int], ...] | None = None
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A text's translation, laid out as the text was."""
-
-    text: str
-    sentences: tuple[Sentence, ...]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """All translations, in the order of the texts."""
-
-    model: Which
-    translations: tuple[Translation, ...]
-    detected: str | None = None  # the source language, where it was to be found out
     request_id: str | None = None
 
     @property
     def text(self) -> str:
-        """The translation of the one text that was sent."""
+        """The translation of a single text; raises ValueError if the request had several texts."""
         if len(self.translations) != 1:
-            raise ValueError(f"there are {len(self.translations)} translations: take .texts")
+            raise ValueError(f"the response has {len(self.translations)} translations: use .texts")
         return self.translations[0].text
 
     @property
     def texts(self) -> list[str]:
+        """The translations of all texts, in order."""
         return [translation.text for translation in self.translations]
 
 
-class _Send(NamedTuple):
-    """Something to ask the service, and how many seconds to wait before."""
-
-    method: str
-    path: str
-    content: str | None = None
-    after: float = 0.0
-
-
-Came = httpx.Response | httpx.RequestError
-Steps = Generator[_Send, Came, T]
-"""What a client does, apart from how it waits: gives what is to be sent, is told what came, returns the result."""
-
-
 class Client:
-    """Waits for the service.
+    """A synchronous client of the service at `url`; `key` is an API key from `dragoman key`."""
 
-    `key` is one that `dragoman key` has made. `timeout` is in seconds, for each wait for the service. A service that
-    has too much to do says when to come again: if that is within `patience` seconds, it is asked once more. `transport`
-    is httpx's, for proxies and certificates of your own.
-    """
+    def __init__(self, url: str = DEFAULT_URL, key: str | None = None, **settings: Unpack[ClientSettings]) -> None:
+        self._patience = settings.get("patience", PATIENCE_SECONDS)
+        self._http = httpx.Client(**_http_settings(url, key, settings))
 
-    def __init__(
-        self,
-        url: str = AT_HOME,
-        key: str | None = None,
-        *,
-        timeout: float = TIMEOUT_S,
-        patience: float = PATIENCE_S,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self._patience = patience
-        self._http = httpx.Client(transport=transport, **_settings(url, key, timeout))
+    def translate(self, texts: str | Sequence[str], **options: Unpack[RequestOptions]) -> TranslationResponse:
+        """Translate one or several texts; raise ServiceError if the service rejects the request or fails."""
+        return _parse_translations(self._send("POST", "v1/translate", _encode(texts, options)))
 
-    def translate(self, texts: str | Sequence[str], **options: Unpack[Options]) -> Answer:
-        """One text, or several; ServiceError, if that could not be."""
-        return self._do(_translated(texts, options, self._patience))
-
-    def models(self) -> tuple[Model, ...]:
-        """What is served."""
-        return self._do(_listed(self._patience))
-
-    def ready(self) -> bool:
-        """Whether it is there and takes requests; no key is needed to know."""
-        return self._do(_is_ready())
+    def models(self) -> tuple[ModelInfo, ...]:
+        """Return the models that the service offers."""
+        return _parse(self._send("GET", "v1/models"), ModelList).models
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> "Client":
@@ -213,51 +122,34 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _do(self, steps: Steps[T]) -> T:
-        step = next(steps)
-        try:
-            while True:
-                time.sleep(step.after)
-                step = steps.send(self._came(step))
-        except StopIteration as end:
-            return cast("T", end.value)
-
-    def _came(self, step: _Send) -> Came:
-        try:
-            return self._http.request(step.method, step.path, content=step.content)
-        except httpx.RequestError as error:
-            return error
+    def _send(self, method: str, path: str, content: str | None = None) -> httpx.Response:
+        """Send a request and return the response; retry once if the service allows it within `patience` seconds."""
+        with _service_errors():
+            response = self._http.request(method, path, content=content)
+            pause = _retry_after(response)
+            if pause is not None and pause <= self._patience:
+                time.sleep(pause)
+                response = self._http.request(method, path, content=content)
+        return _check_status(response)
 
 
 class AsyncClient:
-    """The same, awaited."""
+    """An asynchronous client of the service, with the same methods as `Client`."""
 
-    def __init__(
-        self,
-        url: str = AT_HOME,
-        key: str | None = None,
-        *,
-        timeout: float = TIMEOUT_S,
-        patience: float = PATIENCE_S,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._patience = patience
-        self._http = httpx.AsyncClient(transport=transport, **_settings(url, key, timeout))
+    def __init__(self, url: str = DEFAULT_URL, key: str | None = None, **settings: Unpack[ClientSettings]) -> None:
+        self._patience = settings.get("patience", PATIENCE_SECONDS)
+        self._http = httpx.AsyncClient(**_http_settings(url, key, settings))
 
-    async def translate(self, texts: str | Sequence[str], **options: Unpack[Options]) -> Answer:
-        """One text, or several; ServiceError, if that could not be."""
-        return await self._do(_translated(texts, options, self._patience))
+    async def translate(self, texts: str | Sequence[str], **options: Unpack[RequestOptions]) -> TranslationResponse:
+        """Translate one or several texts; raise ServiceError if the service rejects the request or fails."""
+        return _parse_translations(await self._send("POST", "v1/translate", _encode(texts, options)))
 
-    async def models(self) -> tuple[Model, ...]:
-        """What is served."""
-        return await self._do(_listed(self._patience))
-
-    async def ready(self) -> bool:
-        """Whether it is there and takes requests; no key is needed to know."""
-        return await self._do(_is_ready())
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """Return the models that the service offers."""
+        return _parse(await self._send("GET", "v1/models"), ModelList).models
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> "AsyncClient":
@@ -266,135 +158,87 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _do(self, steps: Steps[T]) -> T:
-        step = next(steps)
-        try:
-            while True:
-                await asyncio.sleep(step.after)
-                step = steps.send(await self._came(step))
-        except StopIteration as end:
-            return cast("T", end.value)
-
-    async def _came(self, step: _Send) -> Came:
-        try:
-            return await self._http.request(step.method, step.path, content=step.content)
-        except httpx.RequestError as error:
-            return error
+    async def _send(self, method: str, path: str, content: str | None = None) -> httpx.Response:
+        with _service_errors():
+            response = await self._http.request(method, path, content=content)
+            pause = _retry_after(response)
+            if pause is not None and pause <= self._patience:
+                await asyncio.sleep(pause)
+                response = await self._http.request(method, path, content=content)
+        return _check_status(response)
 
 
-def _settings(url: str, key: str | None, timeout: float) -> dict[str, Any]:
-    """Of httpx, whichever client it is."""
+def _http_settings(url: str, key: str | None, settings: ClientSettings) -> dict[str, Any]:
+    """Return the arguments for the httpx client; raise TypeError for an unknown setting."""
+    _check_names("setting", settings.keys(), ClientSettings.__annotations__)
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url}: the address of a service begins with http:// or https://")
+        raise ValueError(f"url {url} is not an HTTP address: give a URL that begins with http:// or https://")
     headers = {"accept": "application/json", "content-type": "application/json", "user-agent": "dragoman-client"}
     if key is not None:
-        headers["authorization"] = f"Bearer {key.strip()}"  # of a key read from a file, without its line's end
-    return {"base_url": url, "headers": headers, "timeout": httpx.Timeout(timeout, connect=min(timeout, CONNECT_S))}
+        headers["authorization"] = f"Bearer {key.strip()}"  # a key read from a file may end with a line break
+    timeout = settings.get("timeout", TIMEOUT_SECONDS)
+    timeouts = httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS))
+    return {"base_url": url, "headers": headers, "timeout": timeouts, "transport": settings.get("transport")}
 
 
-def _translated(texts: str | Sequence[str], options: Options, patience: float) -> Steps[Answer]:
-    known = Options.__annotations__
-    if unknown := options.keys() - known.keys():
-        raise TypeError(f"no option is called {', '.join(sorted(unknown))}: there is {', '.join(known)}")
-    asked: dict[str, Any] = {"texts": texts if isinstance(texts, str) else list(texts), **options}
-    if "penalty" in asked:
-        asked["penalty"] = asdict(asked["penalty"])
-    # Escaped to ASCII: half a character, which UTF-8 cannot hold, reaches the service, which says what is wrong.
-    came = yield from _asked(_Send("POST", "v1/translate", json.dumps(asked, allow_nan=False)), patience)
-    return replace(_understood(came, _answer), request_id=came.headers.get("x-request-id"))
+def _check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    if unknown := set(names) - set(known):
+        raise TypeError(f"unknown {what} {', '.join(sorted(unknown))}: choose from {', '.join(known)}")
 
 
-def _listed(patience: float) -> Steps[tuple[Model, ...]]:
-    came = yield from _asked(_Send("GET", "v1/models"), patience)
-    return _understood(came, lambda given: tuple(_made(Model, one) for one in given["models"]))
+def _parse_translations(response: httpx.Response) -> TranslationResponse:
+    request_id = response.headers.get("x-request-id")
+    return _parse(response, TranslationResponse).model_copy(update={"request_id": request_id})
 
 
-def _is_ready() -> Steps[bool]:
-    came = yield _Send("GET", "health/ready")
-    # 502 and 504 are a proxy's, for a service that is not there.
-    if isinstance(came, httpx.RequestError) or came.status_code in (502, 503, 504):
-        return False
-    _accepted(came)
-    return True
+def _encode(texts: str | Sequence[str], options: RequestOptions) -> str:
+    """Return the JSON body of a translation request; raise TypeError for an unknown option."""
+    _check_names("option", options.keys(), RequestOptions.__annotations__)
+    body: dict[str, Any] = {"texts": texts if isinstance(texts, str) else list(texts), **options}
+    if "penalty" in body:
+        body["penalty"] = body["penalty"].model_dump()
+    # Escaped to ASCII: a lone surrogate, which UTF-8 cannot encode, reaches the service, which reports the error.
+    return json.dumps(body, allow_nan=False)
 
 
-def _asked(send: _Send, patience: float) -> Steps[httpx.Response]:
-    """The answer; after a refusal that is soon over, that to a second attempt."""
-    came = yield send
-    if isinstance(came, httpx.Response) and came.status_code in (429, 503):
-        pause = _retry_after(came)
-        if pause is not None and pause <= patience:
-            came = yield send._replace(after=pause)
-    return _accepted(came)
+@contextlib.contextmanager
+def _service_errors() -> Iterator[None]:
+    """Raise ServiceError in place of httpx's connection errors and timeouts."""
+    try:
+        yield
+    except httpx.RequestError as error:
+        is_timeout = isinstance(error, httpx.TimeoutException)
+        title = "Timeout" if is_timeout else "Connection failed"
+        raise ServiceError(None, title, str(error) or type(error).__name__, None, None) from error
 
 
-def _accepted(came: Came) -> httpx.Response:
-    """Unless it is a refusal, or nothing."""
-    if isinstance(came, httpx.RequestError):
-        title = "No answer in time" if isinstance(came, httpx.TimeoutException) else "The service was not reached"
-        raise ServiceError(None, title, str(came) or type(came).__name__, None, None) from came
-    if came.status_code == httpx.codes.OK:
-        return came
-    said = _problem(came)
+def _check_status(response: httpx.Response) -> httpx.Response:
+    """Return the response; raise ServiceError if the status is not 200."""
+    if response.status_code == httpx.codes.OK:
+        return response
+    try:
+        body = response.json()
+    except ValueError:  # the response of a proxy
+        body = None
+    problem = body if isinstance(body, dict) else {}
     raise ServiceError(
-        came.status_code,
-        str(said.get("title") or came.reason_phrase or "Refused"),
-        str(said.get("detail") or said.get("error") or came.text[:200]),
-        said.get("request_id") or came.headers.get("x-request-id"),
-        _retry_after(came),
+        response.status_code,
+        str(problem.get("title") or response.reason_phrase or "Request failed"),
+        str(problem.get("detail") or problem.get("error") or response.text[:200]),
+        problem.get("request_id") or response.headers.get("x-request-id"),
+        _retry_after(response),
     )
 
 
-def _problem(came: httpx.Response) -> dict[str, Any]:
-    """What the service says of it; a proxy in between may say it in other words than JSON."""
+def _retry_after(response: httpx.Response) -> float | None:
+    """Return the seconds in the Retry-After header, or None if the request must not be retried."""
+    value = response.headers.get("retry-after", "")
+    return float(value) if response.status_code in (429, 503) and value.isdecimal() else None
+
+
+def _parse(response: httpx.Response, schema: type[SchemaT]) -> SchemaT:
     try:
-        said = came.json()
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
-def _retry_after(came: httpx.Response) -> float | None:
-    """In seconds; a proxy may say at what time instead."""
-    given = came.headers.get("retry-after", "")
-    if given.isdecimal():
-        return float(given)
-    try:
-        then = parsedate_to_datetime(given)
-    except ValueError:
-        return None
-    return max(0.0, (then.astimezone(UTC) - datetime.now(UTC)).total_seconds())
-
-
-def _understood(came: httpx.Response, read: Callable[[dict[str, Any]], T]) -> T:
-    try:
-        return read(came.json())
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        detail = f"{came.url} did not answer as dragoman serve does: {type(error).__name__}: {error}"
-        raise ServiceError(came.status_code, "Not understood", detail, None, None) from error
-
-
-def _answer(given: dict[str, Any]) -> Answer:
-    translations = tuple(map(_translation, given["translations"]))
-    return _made(Answer, given, model=_made(Which, given["model"]), translations=translations)
-
-
-def _translation(given: dict[str, Any]) -> Translation:
-    return _made(Translation, given, sentences=tuple(map(_sentence, given["sentences"])))
-
-
-def _sentence(given: dict[str, Any]) -> Sentence:
-    tokens, alignment = given.get("tokens"), given.get("alignment")
-    return _made(
-        Sentence,
-        given,
-        others=tuple(_made(Other, one) for one in given.get("others", ())),
-        tokens=None if tokens is None else tuple(_made(Token, one) for one in tokens),
-        alignment=None if alignment is None else tuple((source, target) for source, target in alignment),
-    )
-
-
-def _made(kind: Callable[..., T], given: dict[str, Any], **parts: Any) -> T:
-    """A dataclass of what it has fields for: a later service may say more."""
-    known = {field.name for field in fields(cast("Any", kind))}
-    return kind(**{name: value for name, value in given.items() if name in known} | parts)
+        return schema.model_validate_json(response.content)
+    except ValidationError as error:
+        detail = f"{response.url} does not respond like dragoman serve ({error.errors()[0]['msg']}): check the URL"
+        raise ServiceError(response.status_code, "Unexpected response", detail, None, None) from error

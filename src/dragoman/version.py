@@ -1,3 +1,3 @@
-"""Which dragoman this is: bundles and reports say which one wrote them."""
+"""The version of Dragoman, which every bundle and report records."""
 
 __version__ = "0.1.0"

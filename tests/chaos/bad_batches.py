@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batches import Batch, Reader
-from dragoman.data.vocab import EOS, NUM_SPECIALS
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
+from dragoman.text.vocab import EOS, NUM_SPECIALS
 from dragoman.training.config import TrainingConfig
-from dragoman.training.objective import Objective
+from dragoman.training.loss import Objective
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import Event, Trainer
 
@@ -61,7 +61,7 @@ class Witness:
     digests: dict[int, str] = field(default_factory=dict)
     objections: list[Event] = field(default_factory=list)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event["event"] == "left out":
             self.objections.append(event)
 
@@ -71,11 +71,11 @@ class Witness:
 
 
 def digest(trainer: Trainer) -> str:
-    assert trainer.moving is not None
+    assert trainer.average is not None
     weights = list(trainer.model.parameters())
     state = [trainer.optimizer.state[weight] for weight in weights]
-    tensors = [*weights, *(one[name] for one in state for name in sorted(one)), *trainer.moving.weights.values()]
-    sha256 = hashlib.sha256(str(trainer.moving.num_updates).encode())
+    tensors = [*weights, *(one[name] for one in state for name in sorted(one)), *trainer.average.weights.values()]
+    sha256 = hashlib.sha256(str(trainer.average.num_updates).encode())
     for tensor in tensors:
         sha256.update(tensor.detach().numpy().tobytes())
     return sha256.hexdigest()
@@ -134,14 +134,14 @@ def run(way: str, position: int, guarded: bool, folder: Path) -> dict[str, bool]
         config(guarded),
         lambda _: {"bleu": 0.0, "loss": 1.0},
         folder,
-        tell=witness.hear,
+        on_event=witness.on_event,
         d_model=shape.d_model,
     )
     objective = Moody(trainer.model, trainer.config.loss)
     objective.way = way
     trainer.gradients.objective, witness.trainer = objective, trainer
     if not guarded:
-        trainer.guard._strange = lambda *_: None  # type: ignore[method-assign]
+        trainer.guard.check = lambda *_: None  # type: ignore[method-assign]
     outcome = trainer.run()
     return judged(witness, reader(position), outcome.updates)
 

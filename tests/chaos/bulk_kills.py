@@ -31,10 +31,10 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 WORDS = ["two", "three", "four", "ten", "red", "green", "old", "dogs", "houses", "tables", "women"]
 OPTIONS = ["--workers", "2", "--threads", "1"]
 CARELESS = """
-import dragoman.decoding.bulk.run as run
-import dragoman.decoding.bulk.work as work
-from dragoman.data.durable import FileInfo, Sink
-from dragoman.decoding.bulk.manifest import ShardManifest, Standing
+import dragoman.bulk.bulk_run as run
+import dragoman.bulk.shard_worker as work
+from dragoman.io.durable import FileInfo, Sink
+from dragoman.bulk.shard_manifest import ShardManifest, ShardStatus
 
 def write(path, fill):
     with path.open("wb", buffering=0) as file:
@@ -44,9 +44,9 @@ def write(path, fill):
 
 def believed(shard, out):
     there = (out / shard.name).exists()
-    return Standing(ShardManifest.model_construct(rows=0, sentences=0) if there else None)
+    return ShardStatus(ShardManifest.model_construct(rows=0, sentences=0) if there else None)
 
-work.write_durably, work.standing, run.standing = write, believed, believed
+work.write_durably, work.check_shard, run.check_shard = write, believed, believed
 """
 
 
@@ -56,7 +56,7 @@ def exported(folder: Path) -> Path:
     info = golden.info.model_copy(update={"search": {**golden.info.search, "stop": "count"}})
     bundle = write_bundle(folder, info, golden.weights(), golden.vocab, golden.card)
     content = weights_file(bundle)
-    store_export(folder, Export.untried(content), content)
+    store_export(folder, Export.unchecked(content), content)
     return folder
 
 

@@ -20,8 +20,7 @@ import torch
 from torch.distributed.checkpoint.api import CheckpointException
 from toy_training import made
 
-from dragoman.training import state
-from dragoman.training.checkpoint import Saved
+from dragoman.training.checkpoint import CheckpointManifest
 
 Harm = Callable[[Path], None]
 
@@ -70,7 +69,8 @@ def noticed_by_torch(place: Path, kept: Path, flips: int, draw: random.Random) -
         flip(path, draw.randrange(8 * path.stat().st_size))
         trained = made(place, 6, 3)
         try:
-            trained.checkpoints.load(Saved(update=6, numbers={}, processes=1, threads=1), state.tensors(trained))
+            manifest = CheckpointManifest(update=6, state={}, processes=1, threads=1)
+            trained.checkpoints.load(manifest, trained.state_dict())
         except (Exception, CheckpointException):  # torch's own is no Exception
             count += 1
     return count

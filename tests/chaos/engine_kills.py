@@ -16,26 +16,29 @@ import signal
 import time
 from datetime import datetime
 
-from asking import at_rate, percentile, solo
-from serving import Running, serving
+from load import percentile, send_at_rate, translate_alone
+from service_process import ServiceProcess, start_service
 
 STOPPED_S = 0.5
 NO_RETRIES = """
-from dragoman.serving.dispatch import Dispatcher
-from dragoman.serving.refusal import BrokenError
-def lost(self, pieces):
-    for piece in pieces:
-        if not piece.answer.done():
-            piece.answer.set_exception(BrokenError("lost"))
-Dispatcher._lost = lost
+from dragoman.serving.dispatcher import Dispatcher
+from dragoman.serving.errors import TranslationFailedError
+def lost(self, sentences):
+    for sentence in sentences:
+        if not sentence.answer.done():
+            sentence.answer.set_exception(TranslationFailedError("lost"))
+Dispatcher._on_lost = lost
 """
 
 
-async def killing(service: Running, seconds: float, every: float, kills: list[float]) -> None:
-    """A random engine each time, by SIGKILL."""
+async def killing(service: ServiceProcess, seconds: float, every: float, kills: list[float]) -> None:
+    """A random engine each time, by SIGKILL. The next one only when the last one is back: on a slow machine it takes
+    seconds, and an engine that is killed while it starts is never logged as started."""
     draw, end = random.Random(1), time.monotonic() + seconds
     while time.monotonic() + every < end:
         await asyncio.sleep(every)
+        if sum(one["event"] == "engine started" for one in service.log) < len(kills):
+            continue
         if engines := service.engines():
             victim = draw.choice(engines)
             if len(kills) % 2 == 0:
@@ -47,10 +50,10 @@ async def killing(service: Running, seconds: float, every: float, kills: list[fl
 
 def run(seconds: float, every: float, rate: float, broken: str = "") -> dict[str, float]:
     kills: list[float] = []
-    with serving("--demo", "--engines", "2", broken=broken) as service:
-        expected = asyncio.run(solo(service.url))
-        came = asyncio.run(at_rate(service.url, rate, seconds, lambda: killing(service, seconds, every, kills)))
-        service.heard("engine started", len(kills))
+    with start_service("demo", "--engines", "2", broken=broken) as service:
+        expected = asyncio.run(translate_alone(service.url))
+        came = asyncio.run(send_at_rate(service.url, rate, seconds, lambda: killing(service, seconds, every, kills)))
+        service.wait_for_event("engine started", len(kills))
         started = [
             datetime.fromisoformat(one["time"]).timestamp() for one in service.log if one["event"] == "engine started"
         ]

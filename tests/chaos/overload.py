@@ -1,12 +1,13 @@
-"""Half, and three times, of what the service can do (S1), asked by k6 at a fixed rate.
+"""Half, and three times, of what the service can do (S1), sent by k6 at a fixed rate.
 
     python tests/chaos/overload.py [--seconds 60] [--times 3] [--without-refusing]
 
-What it can do is measured first, by clients that ask without a pause. At half of it, all must be answered with 200, the
-99th percentile within five times the median of an idle service. At three times, what is let in must be answered within
-1 s (99th percentile), the rest refused within 50 ms with Retry-After, as much be answered as 90 % of what it can do,
-and memory must not grow: that of the process that speaks HTTP, in the last sixth of the time against the second sixth.
-Prints one JSON line; the exit code says whether all held.
+What it can do is measured first, by clients that send without a pause. At half of it, all must be answered with 200,
+the 99th percentile within five times the median of an idle service. At three times, admitted requests must be answered
+within 1 s (99th percentile), the rest refused within 50 ms with Retry-After, as much be answered as 90 % of what it can
+do, and memory must not grow: that of the HTTP process, in the last sixth of the time against the second sixth. A
+service that answers all of three times can do more than was measured, on a machine that had less time to give: then
+the rate is doubled until it is an overload. Prints one JSON line; the exit code says whether all held.
 """
 
 import argparse
@@ -21,11 +22,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from serving import Running, serving
+from service_process import ServiceProcess, start_service
 
 SCRIPT = Path(__file__).with_name("overload.js")
 MOST_GROWTH = 0.05
-WHO = ("I", "We", "You", "They", "The children", "My parents", "Some people", "Her friends", "The dogs", "Two men")
+MOST_DOUBLINGS = 4
+SUBJECTS = ("I", "We", "You", "They", "The children", "My parents", "Some people", "Her friends", "The dogs", "Two men")
 DO = (
     "come home",
     "eat bread",
@@ -38,19 +40,19 @@ DO = (
     "work hard",
 )
 WHEN = ("", " today", " at night", " every day", " in summer", " again", " after dinner", " before noon", " now")
-TEXTS = [f"{who} {do}{when}." for who, do, when in itertools.product(WHO, DO, WHEN)]
+TEXTS = [f"{subject} {do}{when}." for subject, do, when in itertools.product(SUBJECTS, DO, WHEN)]
 """All different: a batch translates the same sentence only once, and the service would seem to have no limit."""
 WITHOUT_LIMITS = ("--limit", "connections=1000000", "--limit", "seconds=300")
-"""Or the crowd would be sent away at the door, or told in the end that it had waited in vain."""
+"""Otherwise requests would be rejected for their number of connections, or time out in the end."""
 NO_REFUSING = """
-from dragoman.serving.dispatch import Dispatcher
-Dispatcher.let_in = lambda self, cost: None
-Dispatcher.knock = lambda self: None
+from dragoman.serving.dispatcher import Dispatcher
+Dispatcher.admit = lambda self, cost: None
+Dispatcher.check_capacity = lambda self: None
 """
 
 
-def by_k6(service: Running, seconds: float, users: int, rate: float = 0.0) -> dict[str, Any]:
-    """What k6 says: of so many users who ask without a pause, or of so many requests a second."""
+def by_k6(service: ServiceProcess, seconds: float, users: int, rate: float = 0.0) -> dict[str, Any]:
+    """What k6 says: of so many users that send without a pause, or of so many requests a second."""
     environment = os.environ | {
         "URL": service.url,
         "RATE": str(max(1, round(rate))) if rate else "",
@@ -60,13 +62,13 @@ def by_k6(service: Running, seconds: float, users: int, rate: float = 0.0) -> di
         "K6_NO_USAGE_REPORT": "true",
     }
     command = ["k6", "run", "--quiet", "--log-output", "none", str(SCRIPT)]
-    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    metrics: dict[str, Any] = json.loads(said)
+    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    metrics: dict[str, Any] = json.loads(output)
     return {name: metric["values"] for name, metric in metrics.items()}
 
 
 @contextmanager
-def watched(service: Running, seconds: float) -> Iterator[list[int]]:
+def watched(service: ServiceProcess, seconds: float) -> Iterator[list[int]]:
     """The memory of its process, sixty times in so many seconds."""
     sizes, over = [service.resident()], threading.Event()
 
@@ -87,16 +89,21 @@ def growth(sizes: list[int]) -> float:
 
 
 def run(seconds: float, times: float, broken: str = "", measuring: float = 15.0) -> dict[str, float]:
-    with serving("--demo", *(WITHOUT_LIMITS if broken else ()), broken=broken) as service:
+    with start_service("demo", *(WITHOUT_LIMITS if broken else ()), broken=broken) as service:
         by_k6(service, 3.0, 32)  # warm
         idle = by_k6(service, 3.0, 1)["accepted"]["med"]
         capacity = by_k6(service, measuring, 32)["ok"]["count"] / measuring
         half = by_k6(service, seconds, round(capacity) + 20, capacity / 2)
-        # As many as wait at a time: each keeps a connection. If all are let in, there must be far more.
-        users = min(2 * times * capacity, 4000) if broken else 2 * capacity
-        with watched(service, seconds) as sizes:
-            full = by_k6(service, seconds, round(users) + 20, times * capacity)
-    count = {name: metric.get("count", 0) for name, metric in full.items() if "count" in metric}
+        for _ in range(MOST_DOUBLINGS):
+            # As many as wait at a time: each keeps a connection. If all are admitted, there must be far more.
+            users = min(2 * times * capacity, 4000) if broken else 2 * capacity
+            with watched(service, seconds) as sizes:
+                full = by_k6(service, seconds, round(users) + 20, times * capacity)
+            count = {name: metric.get("count", 0) for name, metric in full.items() if "count" in metric}
+            refused = count.get("busy", 0) + count.get("limited", 0)
+            if broken or refused:
+                break
+            capacity *= 2
     return {
         "capacity": round(capacity, 1),
         "idle_p50_ms": round(idle, 1),
@@ -105,7 +112,7 @@ def run(seconds: float, times: float, broken: str = "", measuring: float = 15.0)
         "full_p99_ms": round(full["accepted"]["p(99)"], 1),
         "full_refused_p99_ms": round(full["refused"]["p(99)"], 1) if "refused" in full else 0.0,
         "full_goodput": round(count.get("ok", 0) / seconds / capacity, 3),
-        "full_refused": count.get("busy", 0) + count.get("limited", 0),
+        "full_refused": refused,
         "full_other": count.get("other", 0) + count.get("without_retry_after", 0),
         "full_never_sent": count.get("dropped_iterations", 0),
         "memory_growth": round(growth(sizes), 3),
@@ -131,8 +138,8 @@ def what_fails(values: dict[str, float]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--times", type=float, default=3.0, help="of what it can do, where too much is asked")
-    parser.add_argument("--without-refusing", action="store_true", help="as it would be if everybody were let in")
+    parser.add_argument("--times", type=float, default=3.0, help="of what it can do, sent under overload")
+    parser.add_argument("--without-refusing", action="store_true", help="as it would be if every request were admitted")
     given = parser.parse_args()
     values = run(given.seconds, given.times, NO_REFUSING if given.without_refusing else "")
     print("does not hold:", ", ".join(what_fails(values)) or "nothing")

@@ -1,6 +1,6 @@
 """Kill a training of two processes at random moments, and start it again each time: it must leave the same bundle.
 
-    DRAGOMAN_DATA=... python tests/chaos/recipe_kills.py recipes/multi30k-en-de.yaml [--kills 10] [--updates 300]
+    DRAGOMAN_DATA=... python tests/chaos/recipe_kills.py multi30k-en-de [--kills 10] [--updates 300]
 
 The recipe is run once straight and once with kills of the launcher and all that it started, both with a checkpoint
 every 15 updates. Compared are all files of the two bundles; the card says how long the training took and the manifest

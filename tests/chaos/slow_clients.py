@@ -5,7 +5,7 @@
 Clients that send the head of a request a byte a second, or its body, or nothing but empty lines after a whole request,
 that ask and never read the answers, or ask a thousand times at once, must be closed within 10 seconds (idle connections
 are given 3 here). A body of 1 GB must get its 413 before it is read, whether its size is declared or not; so must a
-head of 1 GB be cut off. The process that speaks HTTP may grow by 20 MB meanwhile, and of requests at a fixed rate the
+head of 1 GB be cut off. The HTTP process may grow by 20 MB meanwhile, and of requests at a fixed rate the
 slowest percent may take twice as long as before. Prints one JSON line. --patient is the inverse: HTTP as uvicorn alone
 speaks it, and no limit of bodies.
 """
@@ -20,14 +20,14 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Final
 
-from serving import Running, serving
+from service_process import ServiceProcess, start_service
 
 LIMITS: Final = ("idle_seconds=3", "wait=30", "seconds=60")
 PATIENT: Final = """
-import dragoman.serving.listening as listening
-listening.HEAD_BYTES = listening.PIPELINED = 1 << 40
-listening.Impatient.pause_writing = listening.HttpToolsProtocol.pause_writing
-listening.Impatient._give = lambda self, seconds: None
+import dragoman.serving.http_server as http_server
+http_server.HEAD_BYTES = http_server.MAX_PIPELINED = 1 << 40
+http_server.TimeoutProtocol.pause_writing = http_server.HttpToolsProtocol.pause_writing
+http_server.TimeoutProtocol._set_deadline = lambda self, seconds: None
 """
 SENTENCE: Final = {"q": "Where is the station?", "source": "en", "target": "de"}
 HEAD: Final = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -37,7 +37,7 @@ CHUNK: Final = bytes(1 << 16)
 
 
 def good_traffic(port: int, seconds: float, rate: float) -> list[float]:
-    """Milliseconds of each request, from the moment that it was due: who is late is slow."""
+    """Milliseconds of each request, from the moment that it was due: a late one is slow."""
     connection = http.client.HTTPConnection("localhost", port, timeout=120)
     found, begin = [], time.perf_counter()
     for number in range(int(seconds * rate)):
@@ -95,7 +95,7 @@ async def all_slow(port: int, heads: int, bodies: int, others: int, most: float)
 
 
 async def too_much(port: int, begin: bytes, chunk: bytes, megabytes: int, most: float) -> tuple[int, int]:
-    """Sends until it is told to stop; gives the status, 0 for none, and how many megabytes had gone out."""
+    """Send until a response comes; return the status, 0 for none, and how many megabytes were sent."""
     reader, writer = await asyncio.open_connection("localhost", port)
     answer = asyncio.ensure_future(reader.read(1 << 16))
     writer.write(begin)
@@ -130,7 +130,7 @@ async def all_too_much(port: int, megabytes: int, most: float) -> dict[str, tupl
 class Memory:
     """The most that the HTTP process has grown by, looked at all the time."""
 
-    def __init__(self, service: Running) -> None:
+    def __init__(self, service: ServiceProcess) -> None:
         self.service, self.before = service, service.resident()
         self.most = 0
 
@@ -140,7 +140,7 @@ class Memory:
             await asyncio.sleep(0.05)
 
 
-async def attack(service: Running, wanted: argparse.Namespace, others: int) -> dict[str, Any]:
+async def attack(service: ServiceProcess, wanted: argparse.Namespace, others: int) -> dict[str, Any]:
     loop, port = asyncio.get_running_loop(), service.port
     with ProcessPoolExecutor(1) as pool:
         before = await loop.run_in_executor(pool, good_traffic, port, wanted.seconds, wanted.rate)
@@ -181,8 +181,8 @@ def main() -> None:
     parser.add_argument("--patient", action="store_true", help="without the protection: this must fail")
     wanted = parser.parse_args()
     limits = (*LIMITS, "body_bytes=4000000000") if wanted.patient else LIMITS
-    arguments = ["--demo", "--engines", "1", *(word for limit in limits for word in ("--limit", limit))]
-    with serving(*arguments, broken=PATIENT if wanted.patient else "") as service:
+    arguments = ["demo", "--engines", "1", *(word for limit in limits for word in ("--limit", limit))]
+    with start_service(*arguments, broken=PATIENT if wanted.patient else "") as service:
         values = asyncio.run(attack(service, wanted, max(1, wanted.heads // 30)))
     values = {"heads": wanted.heads, "bodies": wanted.bodies, **values}
     print(json.dumps({"bench": "slow_clients", "values": values}))

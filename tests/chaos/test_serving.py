@@ -1,4 +1,4 @@
-"""The short forms of what is done to the service by those who mean it harm, or do not know what they do.
+"""The short forms of the attacks on the service, deliberate or not.
 
 How fast it is must be measured on a machine at rest, by the long forms; here it is what must never happen. Each script
 is run a second time with a protection taken away, and must then say so.
@@ -12,31 +12,26 @@ from functools import partial
 
 import httpx
 import pytest
-import scripted
+import script_runner
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from dragoman.serving.app import application
-from dragoman.serving.dispatch import Dispatcher
-from dragoman.serving.door import Door
-from dragoman.serving.engine import Orders
-from dragoman.serving.facts import Facts
-from dragoman.serving.keys import Keys
-from dragoman.serving.limits import Limits
-from dragoman.serving.listening import Impatient
-from dragoman.serving.logs import Log
-from dragoman.serving.metrics import Metrics
+from dragoman.api_schemas import ModelInfo
+from dragoman.serving.app import create_app
+from dragoman.serving.config import Limits, ServiceConfig
+from dragoman.serving.http_server import TimeoutProtocol
+from dragoman.serving.model_worker import Answer, isolate_errors
+from dragoman.serving.run import JsonLog
 from dragoman.serving.service import Service
-from dragoman.serving.spoken import Answer, each_or_reason
 
-run = partial(scripted.run, seconds=1200)
+run = partial(script_runner.run, seconds=1200)
 
 
 @pytest.mark.slow
 def test_naughty_strings_hurt_neither_the_service_nor_their_neighbours() -> None:
-    code, values = run("naughty.py", "--every", "40")
+    code, values = run("naughty_strings.py", "--every", "40")
     assert values["ours"] >= 60
     assert (values["errors_500"], values["engines_lost"], values["neighbours_hurt"]) == (0, 0, 0), values
     assert values["refused"] > 0
@@ -44,8 +39,8 @@ def test_naughty_strings_hurt_neither_the_service_nor_their_neighbours() -> None
 
 
 @pytest.mark.slow
-def test_without_looking_first_and_taking_batches_apart_naughty_strings_would_end_engines() -> None:
-    code, values = run("naughty.py", "--every", "1000", "--ours", "3", "--careless")
+def test_without_checks_and_isolation_naughty_strings_would_end_engines() -> None:
+    code, values = run("naughty_strings.py", "--every", "1000", "--ours", "3", "--careless")
     assert values["errors_500"] > 0
     assert values["engines_lost"] > 0
     assert code == 1
@@ -58,11 +53,11 @@ def test_of_a_batch_that_fails_the_one_to_blame_is_found(bad: int) -> None:
     def work(some: Sequence[str]) -> list[Answer]:
         if texts[bad] in some:
             raise RuntimeError("not this one")
-        return [{"hypotheses": [[text, 0.0, 0.0]]} for text in some]
+        return [{"hypotheses": [{"text": text}]} for text in some]
 
-    found = each_or_reason(work, texts)
-    assert [number for number, answer in enumerate(found) if "wrong" in answer] == [bad]
-    assert all(found[number]["hypotheses"][0][0] == texts[number] for number in range(5) if number != bad)
+    found = isolate_errors(work, texts)
+    assert [number for number, answer in enumerate(found) if "error" in answer] == [bad]
+    assert all(found[number]["hypotheses"][0]["text"] == texts[number] for number in range(5) if number != bad)
     with pytest.raises(RuntimeError, match="not this one"):  # the inverse: all five would fall with it
         work(texts)
 
@@ -70,23 +65,23 @@ def test_of_a_batch_that_fails_the_one_to_blame_is_found(bad: int) -> None:
 @pytest.mark.parametrize(
     ("path", "kind"), [("/v1/models", "application/problem+json"), ("/languages", "application/json")]
 )
-def test_a_mistake_of_our_own_is_said_as_all_failures_are_and_its_place_is_logged(path: str, kind: str) -> None:
-    class Mistaken(Service):
+def test_a_crash_is_answered_like_other_errors_and_its_place_is_logged(path: str, kind: str) -> None:
+    class Crashing(Service):
         @property
-        def models(self) -> dict[str, Facts]:
+        def models(self) -> dict[str, ModelInfo]:
             raise ZeroDivisionError("with a user's text in it")
 
-    log, metrics = io.StringIO(), Metrics()
-    service = Mistaken(Dispatcher(Orders({}), 1, Limits(), Log(log), metrics.seen), Limits())
-    app = application(Door(service, Keys(None), metrics), Log(log))
-    answer = asyncio.run(asked(app, path))
+    log = io.StringIO()
+    service = Service.create(ServiceConfig({}), JsonLog(log))
+    app = create_app(Crashing(**vars(service)))
+    answer = asyncio.run(get(app, path))
     assert (answer.status_code, answer.headers["content-type"]) == (500, kind)
-    assert "a mistake of the service itself" in answer.text
+    assert "internal error" in answer.text
     assert "ZeroDivisionError in test_serving.py:" in log.getvalue()
     assert "user" not in log.getvalue() + answer.text
 
 
-async def asked(app: ASGIApp, path: str) -> httpx.Response:
+async def get(app: ASGIApp, path: str) -> httpx.Response:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         return await client.get(path)
@@ -103,7 +98,7 @@ GREEDY: dict[str, tuple[bytes, bytes, dict[str, float]]] = {
         {"header_seconds": 0.5, "idle_seconds": 0.5},
     ),
     "has a head without an end": (GET + b"Long: ", b"x" * 100_000, {}),
-    "asks a thousand times at once": ((GET + b"Small: yes\r\n\r\n") * 1000, b"", {}),
+    "sends a thousand requests at once": ((GET + b"Small: yes\r\n\r\n") * 1000, b"", {}),
     "has a foot without an end": (CHUNKED + b"Long: ", b"x" * 100_000, {}),
 }
 
@@ -140,10 +135,10 @@ async def held(protocol: type[HttpToolsProtocol], first: bytes, more: bytes, sec
     return connected
 
 
-@pytest.mark.parametrize("who", GREEDY)
-def test_a_client_is_shut_out_that(who: str) -> None:
-    first, more, limits = GREEDY[who]
-    protocol = type("Strict", (Impatient,), {"limits": Limits.model_validate(FAR | limits)})
+@pytest.mark.parametrize("attack", GREEDY)
+def test_a_client_is_cut_off_that(attack: str) -> None:
+    first, more, limits = GREEDY[attack]
+    protocol = type("Strict", (TimeoutProtocol,), {"limits": Limits.model_validate(FAR | limits)})
     assert not asyncio.run(held(protocol, first, more, 30.0))
     assert asyncio.run(held(HttpToolsProtocol, first, more, 2.0))  # by uvicorn alone they are not
 
@@ -172,8 +167,8 @@ def test_plain_uvicorn_would_keep_them_all_and_hold_their_bodies() -> None:
 
 
 @pytest.mark.slow
-def test_nobody_gets_in_who_does_not_belong_there() -> None:
-    code, values = run("intruders.py")
+def test_no_request_without_a_right_key_or_host_gets_in() -> None:
+    code, values = run("intrusion.py")
     assert (values["routes"], values["traversals"]) >= (10, 30)
     assert (values["let_in"], values["hits"], values["names_let_in"], values["cors_leaks"]) == ([], [], [], [])
     assert (values["page_faults"], values["listens_elsewhere"], values["started_all_the_same"]) == ([], [], [])
@@ -182,29 +177,29 @@ def test_nobody_gets_in_who_does_not_belong_there() -> None:
 
 @pytest.mark.slow
 def test_a_key_that_is_not_compared_and_a_name_that_is_not_looked_at_would_be_noticed() -> None:
-    code, values = run("intruders.py", "--open")
+    code, values = run("intrusion.py", "--open")
     assert len(values["let_in"]) > 100
     assert len(values["names_let_in"]) > 10
     assert code == 1
 
 
 @pytest.mark.slow
-def test_hostile_models_are_refused_and_the_old_one_goes_on() -> None:
-    code, values = run("hostile.py", "--every", "6")
+def test_hostile_models_are_rejected_and_the_old_one_stays() -> None:
+    code, values = run("hostile_models.py", "--every", "6")
     assert values["reloads"] >= 12
     assert values["accepted"] == []
     assert (values["canary_silent"], code) == (1, 0)
 
 
 @pytest.mark.slow
-def test_weights_read_as_pickles_would_make_the_canary_sing() -> None:
-    code, values = run("hostile.py", "--careless")
+def test_weights_read_as_pickles_would_run_code() -> None:
+    code, values = run("hostile_models.py", "--careless")
     assert (values["canary_silent"], code) == (0, 1)
 
 
 @pytest.mark.slow
 def test_every_answer_is_as_documented() -> None:
-    code, values = run("openapi.py", "--seconds", "25")
+    code, values = run("openapi_fuzz.py", "--seconds", "25")
     assert values["failures"] == []
     assert values["operations"] >= 9
     assert values["cases"] > 100
@@ -213,6 +208,6 @@ def test_every_answer_is_as_documented() -> None:
 
 @pytest.mark.slow
 def test_a_failure_that_is_not_documented_would_be_noticed() -> None:
-    code, values = run("openapi.py", "--seconds", "10", "--phases", "coverage", "--undocumented")
+    code, values = run("openapi_fuzz.py", "--seconds", "30", "--phases", "coverage", "--undocumented")
     assert values["failures"]
     assert code == 1

@@ -1,7 +1,7 @@
 """The short forms of what is done to trainings: killed, asked to end, their checkpoints damaged."""
 
 import pytest
-from scripted import run
+from script_runner import run
 
 
 @pytest.mark.slow
@@ -37,3 +37,9 @@ def test_every_damage_to_a_checkpoint_is_noticed_and_torch_alone_would_notice_li
 def test_lost_processes_are_started_again_and_a_lost_launcher_leaves_none_behind() -> None:
     code, values = run("worker_kills.py", "--workers", "2", "--launchers", "1", "--updates", "100", "--seed", "5")
     assert (values["kills"], values["resumed"], values["outlived"], values["equal"], code) == (3, 3, 0, 1, 0)
+
+
+@pytest.mark.slow
+def test_ctrl_c_loses_nothing_and_the_same_command_ends_with_bitwise_the_same_weights() -> None:
+    code, values = run("interrupts.py", "--updates", "150", "--times", "3", "--seed", "2")
+    assert (values["exit_130"], values["equal"], code) == (values["interrupts"], 1, 0)

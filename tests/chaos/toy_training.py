@@ -1,7 +1,7 @@
 """A training to be killed: python toy_training.py FOLDER [--updates 300] [--every 3] [--forget].
 
 A Transformer with dropout on random pairs, as one process or as a rank of several. Says `update N` on standard output
-after each, and in the end the digest of all that was trained. Ends with 143 when it was asked to. With --forget its
+after each, and in the end the digest of all that was trained. Ends with 143 on SIGTERM. With --forget its
 checkpoints lack Adam's memory, which a comparison of digests must find out.
 """
 
@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 from dragoman.data.batches import Batch, Reader
-from dragoman.data.vocab import EOS, NUM_SPECIALS
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
-from dragoman.training import state, trainer
+from dragoman.text.vocab import EOS, NUM_SPECIALS
+from dragoman.training.checkpoint import split_state
 from dragoman.training.config import TrainingConfig
-from dragoman.training.parallel import Group, joined
+from dragoman.training.parallel import Group, init_group
 from dragoman.training.randomness import seed_weights
+from dragoman.training.signals import Terminated
 from dragoman.training.trainer import Event, Trainer
-from dragoman.training.wishes import Terminated
 
 VOCABULARY: Final = 61
 SHAPE: Final = TransformerConfig(
@@ -56,7 +56,7 @@ def scored(model: Any) -> dict[str, Any]:
     return {"loss": 1.0, "bleu": total % 1.0, "samples": []}
 
 
-def made(folder: Path, updates: int, every: int | None, group: Group | None = None, tell: Any = None) -> Trainer:
+def made(folder: Path, updates: int, every: int | None, group: Group | None = None, on_event: Any = None) -> Trainer:
     """The trainer of a run, new or to be resumed."""
     settings = {
         "batches_per_update": 2,
@@ -70,29 +70,29 @@ def made(folder: Path, updates: int, every: int | None, group: Group | None = No
     }
     seed_weights(3)
     config = TrainingConfig.model_validate(settings)
-    tell = tell or (lambda _: None)
-    return Trainer(build(SHAPE), Random(), config, scored, folder, seed=5, group=group, tell=tell, d_model=48)
+    on_event = on_event or (lambda _: None)
+    return Trainer(build(SHAPE), Random(), config, scored, folder, 5, group, on_event, d_model=48)
 
 
 def digest(trained: Trainer) -> str:
     """Of weights, optimizer, averages and counters; not of the clock."""
-    numbers = state.numbers(trained)
-    timeless = {name: numbers[name] for name in ("update", "moving", "usual", "in_a_row", "last", "best", "snapshots")}
+    tensors, numbers = split_state(trained.state_dict())
+    timeless = {name: numbers[name] for name in ("average", "guard", "best")}
+    timeless["snapshots"] = [info.model_dump() for info in trained.snapshots.files]
+    timeless["updates"] = [trained.update, trained.budget.last]
     sha256 = hashlib.sha256(json.dumps(timeless, sort_keys=True).encode())
-    for name, tensor in sorted(state.tensors(trained).items()):
+    for name, tensor in sorted(tensors.items()):
         sha256.update(name.encode() + tensor.detach().numpy().tobytes())
     return sha256.hexdigest()
 
 
 def forget_adam() -> None:
     """Break it on purpose."""
-    everything = state.tensors
-    trainer.tensors = lambda made: {  # type: ignore[attr-defined]
-        name: tensor for name, tensor in everything(made).items() if not name.startswith("adam.")
-    }
+    complete = Trainer.state_dict
+    Trainer.state_dict = lambda self: {**complete(self), "optimizer": {}}  # type: ignore[method-assign]
 
 
-def tell(event: Event) -> None:
+def show(event: Event) -> None:
     if event["event"] in ("update", "resumed"):
         print(event["event"], event["update"], flush=True)
 
@@ -108,8 +108,8 @@ def main() -> None:
     if wanted.forget:
         forget_adam()
     try:
-        with joined() as group:
-            trained = made(wanted.folder, wanted.updates, wanted.every, group, tell)
+        with init_group() as group:
+            trained = made(wanted.folder, wanted.updates, wanted.every, group, show)
             trained.run()
             print("digest", digest(trained), flush=True)
     except Terminated:

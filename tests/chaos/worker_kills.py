@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-WORKER = "dragoman.cli.worker"
+WORKER = "dragoman.experiment.worker"
 PATIENCE = 300.0
 
 

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for short.py
 from short import write
 
-from dragoman.data.alignment import AlignmentHead
+from dragoman.bundle.alignment_head import AlignmentHead
 
 NUMBERS, NOUNS = ("two", "three", "four", "ten"), ("dogs", "houses", "tables", "women")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The golden model with an alignment head and an export: it runs without torch."""
     from dragoman.bundle import open_bundle, write_bundle
-    from dragoman.decoding.proof import export_bundle
+    from dragoman.translation.export_check import export_bundle
 
     golden, folder = open_bundle(GOLDEN), tmp_path_factory.mktemp("exported") / "model"
     head = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read")

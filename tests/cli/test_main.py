@@ -40,7 +40,7 @@ def test_it_says_its_version() -> None:
 def test_help_names_every_command() -> None:
     done = run("--help")
     assert done.returncode == 0
-    assert re.search(r"plan +Show what a model would cost", done.stdout)
+    assert re.search(r"plan +Show the parameters", done.stdout)
 
 
 def test_without_a_command_it_shows_its_help() -> None:
@@ -55,14 +55,14 @@ def test_python_dash_m_is_the_same_command() -> None:
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("plan", "--help")], ids=" ".join)
 def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     modules = imported(*arguments)
-    assert "dragoman.cli.plan" in modules
+    assert "dragoman.cli.number_format" in modules  # by way of plan: what import_module itself loads is not listed
     assert modules & HEAVY == set()
 
 
 def test_a_mistake_is_one_line_on_stderr_and_exit_code_2() -> None:
     done = run("plan", "papr-base")
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"error: no preset is named 'papr-base'; did you mean paper-base or .*\?\n", done.stderr)
+    assert re.fullmatch(r"error: unknown preset 'papr-base': did you mean paper-base or .*\?\n", done.stderr)
 
 
 def test_a_long_mistake_stays_one_line_in_a_narrow_terminal(
@@ -92,7 +92,7 @@ def test_a_missing_module_says_which_extra_brings_it(
     with pytest.raises(SystemExit, match="2"):
         command.main()
     top = module.partition(".")[0]
-    assert capsys.readouterr().err == f"error: this needs {top}: pip install 'dragoman[train]'\n"
+    assert capsys.readouterr().err == f"error: the package {top} is missing: pip install 'dragoman[train]'\n"
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError("our own", name="dragoman.nowhere"), KeyError("our own")])

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_what_is_shown_is_what_happens(page: Path, tmp_path: Path, monkeypatch: 
 
 
 def check_commands(block: str, place: Path) -> None:
-    for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+    for command, shown in COMMAND.findall(block):
         printed = without_trailing_space(run(command, place))
         assert pattern(shown).fullmatch(printed + "\n"), f"$ {command}\n{printed}"
 
@@ -79,6 +80,32 @@ def check_python(block: str, page: str, names: dict[str, object], below: str | N
         assert without_trailing_space(printed.getvalue()) == without_trailing_space(below)
     else:
         assert printed.getvalue().splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
+
+
+COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+"""A command and its output."""
+
+
+def recorded() -> list[tuple[str, str]]:
+    """The commands of the recording and their output, in its last frame."""
+    svg = (ROOT / "docs" / "guides" / "pictures" / "terminal.svg").read_text(encoding="utf-8")
+    last = re.findall(r'<text class="\w+" y="(\d+)"[^>]*>(.*)</text>', svg)
+    lines = [unescape(re.sub(r"<.*?>", "", line)) for _, line in sorted(last, key=lambda row: int(row[0]))]
+    return COMMAND.findall("".join(f"{line}\n" for line in lines).replace("\u00a0", " "))
+
+
+def test_the_recording_shows_what_the_readme_shows() -> None:
+    """The blocks below are run by the test above, so the recording cannot become old unnoticed."""
+    shown = COMMAND.findall("".join(block for _, block in blocks(PAGES[0], "console")))
+    assert [command for command, _ in recorded()] == [command for command, _ in shown]
+    for (command, output), (_, expected) in zip(recorded(), shown, strict=True):
+        assert pattern(expected).fullmatch(without_trailing_space(output) + "\n"), f"$ {command}\n{output}"
+
+
+@pytest.mark.slow
+def test_the_recording_shows_what_the_product_prints_now(tmp_path: Path) -> None:
+    for command, output in recorded()[:2]:
+        assert without_trailing_space(run(command, tmp_path)) == without_trailing_space(output)
 
 
 def test_the_readme_shows_both() -> None:

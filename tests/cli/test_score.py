@@ -32,7 +32,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_pair_has_a_line_and_the_whole_a_perplexity(folder: Path) -> None:
-    done = run(folder, str(GOLDEN), *FILES, "--json-lines")
+    done = run(folder, str(GOLDEN), *FILES, "--json", "-")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == 4
@@ -46,7 +46,7 @@ def test_each_pair_has_a_line_and_the_whole_a_perplexity(folder: Path) -> None:
 
 
 def test_columns_hold_the_same_numbers(folder: Path) -> None:
-    rows = [json.loads(line) for line in run(folder, str(GOLDEN), *FILES, "--json-lines").stdout.splitlines()]
+    rows = [json.loads(line) for line in run(folder, str(GOLDEN), *FILES, "--json", "-").stdout.splitlines()]
     done = run(folder, str(GOLDEN), *FILES)
     assert done.stdout.splitlines() == [
         f"{row['log_probability']:.4f}\t{row['per_token']:.4f}\t{row['tokens']}" for row in rows
@@ -67,8 +67,8 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, folder: Path) ->
     (folder / "short.de").write_text("eins\n", encoding="utf-8")
     (folder / "one.en").write_text("one\n", encoding="utf-8")
     (folder / "long.de").write_text("rote Hunde " * 100 + "\n", encoding="utf-8")
-    arguments, said = MISTAKES[name]
+    arguments, error = MISTAKES[name]
     done = run(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
+    assert error in done.stderr

@@ -42,31 +42,32 @@ def twice(folder: Path) -> list[str]:
 
 def empty_keys(folder: Path) -> list[str]:
     (folder / "keys.yaml").touch()
-    return ["--demo", "--keys", str(folder / "keys.yaml")]
+    return ["demo", "--keys", str(folder / "keys.yaml")]
 
 
 MISTAKES: dict[str, tuple[Mistake, str]] = {
-    "no model": (given(), "nothing to serve: give the folder of a model, or --demo"),
-    "two of the same name": (twice, "two models are called v1: give one another name, as NAME="),
-    "two of a given name": (given(f"a={GOLDEN}", "a=b"), "two models are called a: give one another name, as NAME=b"),
+    "no model": (given(), "no model: give the folder of a model, or `demo`"),
+    "two of the same name": (twice, "two models are called v1: "),
+    "the demo by its old option": (given("--demo"), "--demo was replaced: "),
+    "two of a given name": (given(f"a={GOLDEN}", "a=b"), "two models are called a: "),
     "a folder that is not there": (lambda f: [str(f / "nowhere")], "nowhere: there is no such folder"),
     "a damaged model": (damaged, "manifest.json: "),
     "a model without an export": (given(GOLDEN), "the ctranslate2 engine cannot be used"),
     "a limit that is none": (
-        given("--demo", "--limit", "charcters=5"),
-        "give NAME=VALUE; the names are body_bytes,",
+        given("demo", "--limit", "charcters=5"),
+        "--limit charcters=5: ",
     ),
-    "a limit without a value": (given("--demo", "--limit", "texts"), "--limit texts: give NAME=VALUE"),
-    "a limit of nothing": (given("--demo", "--limit", "texts=0"), "--limit texts=0: Input should be greater than"),
-    "a limit in words": (given("--demo", "--limit", "wait=long"), "--limit wait=long: Input should be a valid number"),
+    "a limit without a value": (given("demo", "--limit", "texts"), "--limit texts: give NAME=VALUE"),
+    "a limit of nothing": (given("demo", "--limit", "texts=0"), "--limit texts=0: Input should be greater than"),
+    "a limit in words": (given("demo", "--limit", "wait=long"), "--limit wait=long: Input should be a valid number"),
     "a host without keys": (
-        given("--demo", "--host", "0.0.0.0"),
-        "0.0.0.0 can be reached from other machines, so a key must be needed: dragoman key NAME --file",
+        given("demo", "--host", "0.0.0.0"),
+        "0.0.0.0 can be reached from other machines, so keys are required",
     ),
-    "any origin": (given("--demo", "--allow-origin", "*"), "--allow-origin *: name every origin"),
-    "no such file of keys": (lambda f: ["--demo", "--keys", str(f / "keys.yaml")], "keys.yaml: "),
-    "a file without keys": (empty_keys, "keys.yaml: no keys; make one with: dragoman key NAME --file"),
-    "an unknown way to compute": (given("--demo", "--compute", "int4"), "--compute int4: give float32, int16 or int8"),
+    "any origin": (given("demo", "--allow-origin", "*"), "--allow-origin * is invalid"),
+    "no such file of keys": (lambda f: ["demo", "--keys", str(f / "keys.yaml")], "keys.yaml: "),
+    "a file without keys": (empty_keys, "keys.yaml: no keys"),
+    "an unknown way to compute": (given("demo", "--compute", "int4"), "--compute int4: give float32, int16 or int8"),
 }
 
 
@@ -78,7 +79,7 @@ def served(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
+def test_an_error_is_one_line_with_exit_code_2(name: str, tmp_path: Path) -> None:
     mistake, named = MISTAKES[name]
     done = served(*mistake(tmp_path))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
@@ -87,16 +88,17 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, tmp_path: Path) 
     assert named in done.stderr
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = served("--demo", "--port", str(port))
+        done = served("demo", "--port", str(port))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: 127.0.0.1:{port} cannot be listened on: Address already in use; try --port 0\n"
+    wrong = f"error: cannot listen on 127.0.0.1:{port} (Address already in use)"
+    assert done.stderr == f"{wrong}: give another --port or --host\n"
 
 
 class Service:
-    """A process that has said where it listens."""
+    """A service process that has printed its address."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -112,10 +114,10 @@ class Service:
             return json.load(answer)
 
     def stop(self, number: signal.Signals) -> tuple[int, list[str]]:
-        """Its exit code, and all that it has said."""
+        """Return its exit code and its log."""
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, said.splitlines()
+        _, stderr = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, stderr.splitlines()
 
 
 @contextlib.contextmanager
@@ -130,17 +132,15 @@ def running(*arguments: str, start: tuple[str, ...] = (), passed: tuple[int, ...
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_it_listens_and_what_it_serves_and_stops_when_told(
-    number: signal.Signals, exported: Path
-) -> None:
-    with running("--demo", f"phrases={exported}", "--port", "0") as service:
+def test_it_prints_its_address_serves_and_stops_on_a_signal(number: signal.Signals, exported: Path) -> None:
+    with running("demo", f"phrases={exported}", "--port", "0") as service:
         assert service.url.startswith("http://127.0.0.1:")
         assert service.get("health") == {"status": "ok"}
         names = [model["name"] for model in service.get("v1/models")["models"]]
         assert names == ["demo", "phrases"]
-        code, said = service.stop(number)
+        code, log = service.stop(number)
     assert code == 0
-    events = [json.loads(line) for line in said]
+    events = [json.loads(line) for line in log]
     assert [event["event"] for event in events] == ["started", "request", "stopping", "stopped"]  # health is not logged
     demo, phrases = (open_bundle(folder).sha256 for folder in (demo_folder(), exported))
     assert events[0]["models"] == {"demo": demo, "phrases": phrases}
@@ -148,8 +148,8 @@ def test_it_says_where_it_listens_and_what_it_serves_and_stops_when_told(
     assert service.out.closed
 
 
-def test_a_socket_that_was_passed_is_served(exported: Path) -> None:
-    """As systemd does it; and as one service hands over to the next."""
+def test_a_passed_socket_is_served(exported: Path) -> None:
+    """As systemd does it, and a service that hands over to its successor."""
     start = ("bash", "-c", 'exec 3<&"$1"; shift; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"', "bash")
     with socket.create_server(("127.0.0.1", 0)) as where:
         number, port = where.fileno(), where.getsockname()[1]
@@ -159,7 +159,7 @@ def test_a_socket_that_was_passed_is_served(exported: Path) -> None:
             assert service.stop(signal.SIGTERM)[0] == 0
 
 
-def test_a_hangup_opens_the_models_anew_and_damage_leaves_the_old_ones(exported: Path, tmp_path: Path) -> None:
+def test_sighup_reloads_the_models_and_keeps_the_old_ones_if_that_fails(exported: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(exported, tmp_path / "a"))
     with running(str(folder), "--port", "0") as service:
         assert json.loads(service.err.readline())["event"] == "started"
@@ -175,7 +175,7 @@ def test_a_hangup_opens_the_models_anew_and_damage_leaves_the_old_ones(exported:
         assert service.stop(signal.SIGTERM)[0] == 0
 
 
-def test_a_link_that_leads_to_another_release_is_followed_at_a_hangup(exported: Path, tmp_path: Path) -> None:
+def test_sighup_follows_a_link_to_another_release(exported: Path, tmp_path: Path) -> None:
     link = tmp_path / "current"
     link.symlink_to(exported)
     with running(str(link), "--port", "0") as service:
@@ -194,7 +194,7 @@ def key(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_key_is_printed_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
-    done = key("shop", "--file", str(file), "--requests-per-minute", "600", "--characters-per-day", "9")
+    done = key("shop", "--keys", str(file), "--requests-per-minute", "600", "--characters-per-day", "9")
     assert (done.returncode, done.stderr) == (0, "")
     made = done.stdout.strip()
     assert done.stdout == f"{made}\n"
@@ -203,17 +203,17 @@ def test_a_key_is_printed_once_and_only_its_hash_is_kept(tmp_path: Path) -> None
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     (entry,) = yaml.safe_load(file.read_text())
     assert (entry["name"], entry["requests_per_minute"], entry["characters_per_day"]) == ("shop", 600, 9)
-    assert key("other", "--file", str(file)).stdout.strip() != made
+    assert key("other", "--keys", str(file)).stdout.strip() != made
     assert [one.name for one in read_keys(file)] == ["shop", "other"]
 
 
-def test_a_key_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_key_that_cannot_be_created_is_an_error_of_one_line(tmp_path: Path) -> None:
     file = str(tmp_path / "keys.yaml")
-    assert key("shop", "--file", file).returncode == 0
+    assert key("shop", "--keys", file).returncode == 0
     for arguments, named in (
-        (("shop", "--file", file), "there is a key of shop already; delete its entry first"),
-        (("a shop", "--file", file), "a name has up to 64 letters"),
-        (("shop", "--file", str(tmp_path / "none" / "keys.yaml")), "keys.yaml"),
+        (("shop", "--keys", file), "already a key named shop"),
+        (("a shop", "--keys", file), "'a shop': "),
+        (("shop", "--keys", str(tmp_path / "none" / "keys.yaml")), "keys.yaml"),
     ):
         done = key(*arguments)
         assert (done.returncode, done.stdout) == (2, "")

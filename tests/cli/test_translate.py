@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.bundle import Export, open_bundle, write_bundle
+from dragoman.bundle.writing import store_export
+from dragoman.export.ctranslate2 import weights_file
+
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
 LINES = ["two red dogs.", "", "ten old houses.", "   ", "four green women."]
@@ -43,23 +47,41 @@ def test_a_text_longer_than_any_file_name_is_a_text_and_each_of_its_sentences_is
     assert done.stdout == b"zwei rote Hunde. " * 400 + b"\n"
 
 
-def test_without_splitting_a_few_long_lines_are_told_of_and_not_all() -> None:
+def test_without_splitting_a_few_long_lines_are_reported_and_not_all() -> None:
     done = run(MODEL, "--no-split", input=as_bytes(["two red dogs."] + ["two red dogs. " * 51] * 5))
-    told = done.stderr.decode().splitlines()
-    assert [line.partition(":")[0] for line in told] == [f"line {number} has 153 words" for number in (2, 3, 4)]
-    assert told[-1].endswith("leave out --no-split; further ones are not told")
+    warnings = done.stderr.decode().splitlines()
+    assert [line.partition(",")[0] for line in warnings] == [f"line {number} has 153 words" for number in (2, 3, 4)]
+    assert warnings[-1].endswith("leave out --no-split; further long lines are not reported")
     assert done.stdout.count(b"\n") == 6
 
 
-def test_with_the_demo_model_only_the_folder_of_a_model_is_taken_for_one(tmp_path: Path) -> None:
-    (tmp_path / "dates").mkdir()
-    done = run("--demo", "", "dates", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, b"")
-    empty, dates = done.stdout.decode().splitlines()
-    assert (empty, bool(dates)) == ("", True)
-    refused = run("--demo", MODEL, "dates", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert b"--demo has a model of its own" in refused.stderr
+def cpu_seconds(text: str) -> float:
+    """Return the CPU time of a translation, which hardly depends on what else the machine does."""
+    before = os.times()
+    assert run("demo", text, "--threads", "1").returncode == 0
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+@pytest.mark.slow
+def test_a_thousand_letters_take_at_most_four_times_as_long_as_one() -> None:
+    cpu_seconds("a")  # the files are read once
+    assert cpu_seconds("a" * 1000) <= 4 * cpu_seconds("a")
+
+
+def test_text_that_cannot_be_translated_is_kept_and_reported() -> None:
+    endless = "ab" * 500
+    done = run(MODEL, input=as_bytes(["two red dogs.", *[endless] * 5]))
+    assert (done.returncode, done.stdout) == (0, as_bytes(["zwei rote Hunde.", *[endless] * 5]))
+    warnings = done.stderr.decode().splitlines()
+    assert [line.partition(" has")[0] for line in warnings] == ["line 2", "line 3", "line 4"]
+    assert "repetition" in warnings[0]
+
+
+def test_the_older_option_of_the_demo_model_is_refused_with_the_new_way(tmp_path: Path) -> None:
+    done = run("--demo", "dates", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"dragoman translate demo" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -99,9 +121,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.stdout, done.stderr) == (b"zwei rote Hunde.\n141\n", b"")
 
 
-def test_progress_with_rate_and_time_left_is_shown_on_a_terminal_and_nowhere_else(
-    exported: Path, tmp_path: Path
-) -> None:
+def test_progress_with_time_left_is_shown_on_a_terminal_and_nowhere_else(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "a.en").write_bytes(as_bytes([f"two red {i} dogs." for i in range(300)]))
     command = [DRAGOMAN, "translate", exported, "--input", tmp_path / "a.en", "--output", tmp_path / "a.de"]
     ours, theirs = pty.openpty()
@@ -117,7 +137,7 @@ def test_progress_with_rate_and_time_left_is_shown_on_a_terminal_and_nowhere_els
     assert process.stdout is not None
     assert process.stdout.read() == b""
     process.stdout.close()
-    assert re.search(r"translate .*300/300.* [\d,]+/s.* 0:00:00", re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.decode()))
+    assert re.search(r"translate .*300 of 300.* 0:00:0\d", re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.decode()))
     assert subprocess.run(command, capture_output=True, check=True, timeout=60).stderr == b""
 
 
@@ -131,8 +151,8 @@ def test_a_program_that_waits_for_each_answer_gets_it(exported: Path) -> None:
         process.stdin.write(f"{text}\n".encode())
         process.stdin.flush()
         assert process.stdout.readline().decode() == f"{german}\n"
-    rest, said = process.communicate(timeout=30)
-    assert (process.returncode, rest, said) == (0, b"", b"")
+    rest, errors = process.communicate(timeout=30)
+    assert (process.returncode, rest, errors) == (0, b"", b"")
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -205,18 +225,29 @@ main()
 TRAINING = ["torch", "pyarrow", "matplotlib", "sacrebleu", "fsspec", "zstandard"]
 
 
+def test_a_model_that_stops_safely_runs_on_ctranslate2_with_one_warning(exported: Path, tmp_path: Path) -> None:
+    bundle = open_bundle(exported)
+    info = bundle.info.model_copy(update={"search": {**bundle.info.search, "stop": "safe"}})
+    safe = write_bundle(tmp_path / "other", info, bundle.weights(), bundle.vocab, bundle.card)
+    content = weights_file(safe)
+    store_export(safe.folder, Export.unchecked(content), content)
+    done = without(TRAINING, str(safe.folder), "two red dogs.", "ten old houses.")
+    assert (done.returncode, done.stdout) == (0, "zwei rote Hunde.\nzehn alte Häuser.\n")
+    assert done.stderr.count("stop: safe") == 1
+
+
 def test_without_torch_it_says_what_to_install() -> None:
     done = without(TRAINING, MODEL, "two")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.endswith("the torch engine is not installed: pip install 'dragoman[train]'\n")
+    assert done.stderr.endswith(": pip install 'dragoman[train]'\n")
 
 
 def test_links_without_torch_say_what_needs_it() -> None:
-    done = without(TRAINING, "--demo", "A dog.", "--alignment")
+    done = without(TRAINING, "demo", "A dog.", "--alignment")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: --alignment: CTranslate2 shows attention as it is, not the norms that the stored heads are measured "
-        "by, so torch is needed to read the links: pip install 'dragoman[train]'\n"
+        "error: --alignment: CTranslate2 returns attention weights, but the stored heads use norms, "
+        "and torch is not installed: pip install 'dragoman[train]'\n"
     )
 
 
@@ -253,4 +284,4 @@ def test_parquet_without_arrow_says_what_to_install(exported: Path, tmp_path: Pa
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     done = without(TRAINING, str(exported), "--input", str(tmp_path / "a.parquet"), "--output", str(tmp_path / "b"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: this needs pyarrow: pip install 'dragoman[train]'\n"
+    assert done.stderr == "error: the package pyarrow is missing: pip install 'dragoman[train]'\n"

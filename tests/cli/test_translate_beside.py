@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import store_alignment_heads
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.moses import read_moses
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
@@ -17,8 +16,14 @@ LINES = ["two red dogs.", "", "- ten old houses.  four green women.", "   ", "fo
 GERMAN = ["zwei rote Hunde.", "", "- zehn alte Häuser.  vier grüne Frauen.", "   ", "vier grüne Frauen."]
 
 
+def parse_links(line: str) -> frozenset[tuple[int, int]]:
+    """Read a line in the Moses format."""
+    pairs = (link.split("-") for link in line.split())
+    return frozenset((int(source), int(target)) for source, target in pairs)
+
+
 def run(model: Path, *arguments: object, lines: list[str] | None = None) -> tuple[list[list[str]], str]:
-    """The columns of each line, and what was said."""
+    """The columns of each line, and standard error."""
     given = "".join(f"{line}\n" for line in lines or []).encode()
     command = [str(DRAGOMAN), "translate", str(model), *map(str, arguments)]
     done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=60)
@@ -29,8 +34,8 @@ def run(model: Path, *arguments: object, lines: list[str] | None = None) -> tupl
 
 
 def test_a_score_follows_each_translation_and_adds_up_over_sentences(exported: Path) -> None:
-    found, said = run(exported, "--scores", lines=LINES)
-    assert said == ""
+    found, errors = run(exported, "--scores", lines=LINES)
+    assert errors == ""
     assert [text for text, _ in found] == GERMAN
     score = [float(score) for _, score in found]
     assert (score[1], score[3]) == (0.0, 0.0)
@@ -52,8 +57,8 @@ def test_the_score_is_the_log_probability_under_the_penalty(exported: Path) -> N
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "torch"])
 def test_the_best_are_numbered_by_line_and_sorted(engine: str, exported: Path) -> None:
-    found, said = run(exported, "--nbest", 3, "--engine", engine, lines=LINES)
-    assert said == ""
+    found, errors = run(exported, "--nbest", 3, "--engine", engine, lines=LINES)
+    assert errors == ""
     by_line = [[(text, float(score)) for line, text, score in found if int(line) == number] for number in range(5)]
     assert [line for line, *_ in found] == sorted(line for line, *_ in found)
     assert [best[0][0] for best in by_line] == GERMAN
@@ -79,24 +84,49 @@ def test_a_prefix_is_what_the_translation_begins_with(exported: Path) -> None:
     assert [text.split()[0] for _, text, _ in found] == ["drei", "drei"]
 
 
-def test_what_must_stay_stays_if_it_is_protected(exported: Path) -> None:
+def test_what_must_stay_stays_unless_protection_is_off(exported: Path) -> None:
     address = "https://example.org/a?b=1"
-    (found,), _ = run(exported, f"two red {address} dogs.", "--protect")
-    assert address in found[0]
+    for options in ([], ["--protect"], ["--alignment"], ["--nbest", 2], ["--prefix", "drei"], ["--scores"]):
+        rows, _ = run(exported, f"two red {address} dogs.", *options)
+        assert all(address in row[1 if "--nbest" in options else 0] for row in rows), options
+    (found,), _ = run(exported, f"two red {address} dogs.", "--no-protect")
+    assert address not in found[0]
+
+
+def test_links_count_the_words_of_a_text_with_protected_strings(exported: Path) -> None:
+    (found,), _ = run(exported, "two {{ red }} dogs.", "--alignment")
+    links = parse_links(found[1])
+    assert links
+    assert all(source < 5 and target < len(found[0].split()) for source, target in links)
+
+
+def test_code_between_fences_stays_in_lines_of_text(exported: Path) -> None:
+    lines = ["two red dogs.", "```python", "two red dogs.", "```", "two red dogs.", "~~~", "two red dogs."]
+    found, _ = run(exported, lines=lines)
+    german = "zwei rote Hunde."
+    assert [row[0] for row in found] == [german, "```python", "two red dogs.", "```", german, "~~~", german]
+    assert run(exported, "--no-split", lines=lines[1:4])[0][1] == [german]
+
+
+def test_a_text_without_a_translation_stays_with_a_warning(exported: Path) -> None:
+    found, errors = run(exported, "--no-split", lines=["two red dogs.", "\u200b", ""])
+    assert found == [["zwei rote Hunde."], ["\u200b"], [""]]
+    assert errors.startswith("line 2 ")
+    assert "empty translation" in errors
 
 
 def test_int8_says_what_it_costs(exported: Path) -> None:
-    found, said = run(exported, "two red dogs.", "--compute", "int8")
+    found, errors = run(exported, "two red dogs.", "--compute", "int8")
     assert found == [["zwei rote Hunde."]]
-    assert said == "int8: the same text may be answered otherwise in another batch\n"
+    assert errors == "int8: the translation of a text may depend on its batch\n"
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "torch"])
 def test_links_follow_each_translation_and_count_the_words_of_the_line(engine: str, exported: Path) -> None:
-    found, said = run(exported, "--alignment", "--engine", engine, lines=LINES)
-    assert said == ""
+    found, errors = run(exported, "--alignment", "--engine", engine, lines=LINES)
+    assert errors == ""
     assert [text for text, _ in found] == GERMAN
-    links = list(read_moses(link for _, link in found))
+    links = [parse_links(link) for _, link in found]
     assert (links[1], links[3]) == (frozenset(), frozenset())
     for english, german, own in zip(LINES, GERMAN, links, strict=True):
         marks = int(english.startswith("- "))  # of a list: no model reads it, and it is linked to nothing
@@ -123,13 +153,13 @@ def test_each_of_the_best_has_its_own_links(exported: Path) -> None:
     found, _ = run(exported, "--nbest", 2, "--alignment", lines=["ten old houses. four green women."])
     assert [len(row) for row in found] == [4, 4]
     for _, text, _, links in found:
-        (own,) = read_moses([links])
+        own = parse_links(links)
         assert {target for _, target in own} == set(range(len(text.split())))
 
 
 def test_a_line_that_is_cut_is_aligned_to_its_end(exported: Path) -> None:
     ((text, links),), _ = run(exported, "two red dogs. " * 40, "--no-split", "--alignment")
-    (found,) = read_moses([links])
+    found = parse_links(links)
     assert {target for _, target in found} == set(range(len(text.split())))
     assert max(source for source, _ in found) >= 3 * 36
 
@@ -138,14 +168,14 @@ def test_where_the_export_cannot_show_the_heads_torch_aligns_and_says_why(export
     model = Path(shutil.copytree(exported, tmp_path / "model"))
     head = AlignmentHead(layer="decoder.layers.0.cross_attention", head=0)
     store_alignment_heads(model, (head,))
-    newer, said = run(model, "two red dogs.", "--alignment")
-    assert said.startswith("torch aligns, and ctranslate2 translates: ")
-    assert said.endswith(f"the export is older than the stored heads: dragoman export {model}\n")
+    newer, errors = run(model, "two red dogs.", "--alignment")
+    assert errors.startswith("torch aligns, and ctranslate2 translates: ")
+    assert errors.endswith(f"the export is older than the stored heads (run dragoman export {model})\n")
     store_alignment_heads(model, (head.model_copy(update={"measure": "norm"}),))
-    _, said = run(model, "two red dogs.", "--alignment")
-    assert "not the norms that the stored heads are measured by" in said
+    _, errors = run(model, "two red dogs.", "--alignment")
+    assert "the stored heads use norms" in errors
     store_alignment_heads(model, ())
-    guessed, said = run(model, "two red dogs.", "--alignment")
-    assert said.startswith("torch aligns, and ctranslate2 translates: no alignment heads are stored in this model\n")
-    assert "its links are by a guess" in said
+    guessed, errors = run(model, "two red dogs.", "--alignment")
+    assert errors.startswith("torch aligns, and ctranslate2 translates: no alignment heads are stored in this model\n")
+    assert "links come from a guess" in errors
     assert [row[0] for row in (*newer, *guessed)] == ["zwei rote Hunde."] * 2

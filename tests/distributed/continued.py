@@ -12,7 +12,7 @@ from together import BATCHES_PER_UPDATE, SHAPES, Random
 
 from dragoman.models.build import build
 from dragoman.training.config import TrainingConfig
-from dragoman.training.parallel import joined
+from dragoman.training.parallel import init_group
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import Event, Trainer
 
@@ -33,15 +33,16 @@ def main() -> None:
     }
     losses: dict[int, float] = {}
 
-    def tell(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if event["event"] == "update":
             losses[event["update"]] = event["loss"]
 
-    with joined() as group:
+    with init_group() as group:
         seed_weights(1)
         config = TrainingConfig.model_validate(settings)
         model = build(SHAPES["transformer"])
-        Trainer(model, Random(), config, lambda _: {"bleu": 0.0, "loss": 1.0}, folder, group=group, tell=tell).run()
+        scores = {"bleu": 0.0, "loss": 1.0}
+        Trainer(model, Random(), config, lambda _: scores, folder, group=group, on_event=on_event).run()
         if group.is_first:
             print(json.dumps(losses))
 

@@ -100,7 +100,11 @@ def test_all_processes_end_with_bitwise_the_same_weights(found: dict[str, Any]) 
 
 
 def test_only_the_first_speaks(found: dict[str, Any]) -> None:
-    assert found["first"]["transformer"]["told"] == found["alone"]["transformer"]["told"]
+    # How often progress is reported depends on the time that updates take.
+    first, alone = (
+        [kind for kind in found[who]["transformer"]["told"] if kind != "progress"] for who in ("first", "alone")
+    )
+    assert first == alone
     assert found["first"]["transformer"]["told"].count("validation") == 2  # one of them of the snapshots' average
     assert found["second"]["transformer"]["told"] == []
 

@@ -12,16 +12,17 @@ from torch import distributed as dist
 
 from dragoman.bundle import open_bundle
 from dragoman.data.batches import Batch, Reader
-from dragoman.data.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import load_model
-from dragoman.evaluation.reading import Reading
-from dragoman.experiment.validator import Pairs, Validator, translate_together
+from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.experiment.held_out import TextPairs
+from dragoman.experiment.validator import Validator, translate_together
 from dragoman.models.build import build
 from dragoman.models.config import RecurrentConfig, TransformerConfig
-from dragoman.training.average import copied
+from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD
+from dragoman.training.averages import copy_weights
 from dragoman.training.config import TrainingConfig
-from dragoman.training.parallel import Group, joined
+from dragoman.training.parallel import Group, init_group
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import Event, Trainer
 
@@ -42,7 +43,7 @@ SHAPES = {
         source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, d_model=8, d_embedding=6, dropout=0.3
     ),
 }
-PAIRS = Pairs(
+PAIRS = TextPairs(
     "few",
     ["two red dogs.", "ten", "four green women and three old tables.", "three old houses.", "two red dogs."],
     ["zwei rote Hunde.", "zehn", "vier grüne Frauen und drei alte Tische.", "drei alte Häuser.", "zwei rote Hunde."],
@@ -74,15 +75,15 @@ class MeanOfMeans(Trainer):
         shared = self.gradients.of_batch
         self.gradients.of_batch = lambda batch, _: shared(batch, False)  # type: ignore[method-assign]
 
-    def _sums(self, total: float, share: list[Batch]) -> tuple[float, float, float]:
-        self.own = float(sum((batch.target != PAD).sum() for batch in share))
-        return super()._sums(total, share)
+    def reduce(self, total: float, own: list[Batch]) -> tuple[float, float, float]:
+        self.own_tokens = float(sum((batch.target != PAD).sum() for batch in own))
+        return super().reduce(total, own)
 
-    def _scaled(self, tokens: float) -> float:
+    def scale_gradient(self, tokens: float) -> float:
         for weight in self.model.parameters():
             assert weight.grad is not None
-            weight.grad /= self.own * self.group.size
-            if self.group.size > 1:
+            weight.grad /= self.own_tokens * self.group.world_size
+            if self.group.world_size > 1:
                 dist.all_reduce(weight.grad)
         return 1.0
 
@@ -107,24 +108,26 @@ def trained(
     model = build(SHAPES[family])
     found: dict[str, Any] = {"losses": [], "gradients": [], "first": {}, "told": []}
 
-    def tell(event: Event) -> None:
+    def on_event(event: Event) -> None:
         found["told"].append(event["event"])
         if event["event"] == "update":
             found["losses"].append(event["loss"])
             found["gradients"].append(event["gradient"])
             if config.parallel == "ddp":  # gathering shares takes all processes, and only the first is told
-                found["first"] = found["first"] or copied(model)
+                found["first"] = found["first"] or copy_weights(model)
 
-    trainer = kind(model, Random(), config, lambda _: {"bleu": 0.0, "loss": 1.0}, folder, group=group, tell=tell)
+    trainer = kind(
+        model, Random(), config, lambda _: {"bleu": 0.0, "loss": 1.0}, folder, group=group, on_event=on_event
+    )
     outcome = trainer.run()
     return found | {"last": dict(outcome.weights), "which": outcome.which}
 
 
 def collected(group: Group) -> dict[str, Any]:
     return {
-        "sums": group.sums([1.0 + group.rank, 2.0**-60 * (group.rank + 1), 5.0]),
-        "said": group.said_by_first({"rank": group.rank, "text": "für alle"}),
-        "gathered": group.gathered((group.rank, "x" * group.rank)),
+        "sums": group.all_reduce([1.0 + group.rank, 2.0**-60 * (group.rank + 1), 5.0]),
+        "said": group.broadcast_from_first({"rank": group.rank, "text": "für alle"}),
+        "gathered": group.all_gather((group.rank, "x" * group.rank)),
     }
 
 
@@ -132,7 +135,7 @@ def validated(group: Group) -> dict[str, Any]:
     bundle = open_bundle(GOLDEN)
     model = load_model(bundle).train()
     search = SearchOptions(beam_size=2)
-    scores = Validator(PAIRS, bundle.vocab, search, Reading(), 2, group)(model)
+    scores = Validator(PAIRS, bundle.vocab, search, MetricOptions(), 2, group)(model)
     alone = translate_together(model, bundle.vocab, PAIRS.source[:1], search, group)
     return {"scores": scores, "is_training": model.training, "one_text": alone}
 
@@ -140,7 +143,7 @@ def validated(group: Group) -> dict[str, Any]:
 def main() -> None:
     folder = Path(sys.argv[1])
     torch.set_num_threads(1)
-    with joined() as group:
+    with init_group() as group:
         found = {
             "group": collected(group),
             "validated": validated(group),
@@ -152,7 +155,7 @@ def main() -> None:
             "bahdanau shared out": trained(group, Trainer, "bahdanau", folder, 1, parallel="fsdp", ema=None),
             "mean of means": trained(group, MeanOfMeans, "transformer", folder, 3),
         }
-        torch.save(found, folder / f"{group.rank}-of-{group.size}.pt")
+        torch.save(found, folder / f"{group.rank}-of-{group.world_size}.pt")
 
 
 if __name__ == "__main__":

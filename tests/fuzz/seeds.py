@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from targets import GOLDEN, TARGETS
 
-from dragoman.bundle.info import CARD, CONFIG, MANIFEST, WEIGHTS
+from dragoman.bundle.file_names import CARD, CONFIG, MANIFEST, WEIGHTS
 
 DEEP: Final = b"[" * 5_000
 """Deeper than Python follows."""
@@ -108,12 +108,12 @@ _RECIPES: Final = (
 )
 _ALIGNMENTS: Final = (b"0-0 1-2\n\n3-4", b"1-1 2p3", b"0-0 a", b"1-\xd9\xa1", b"999999999999-1", b"-1-1", b"1p0")
 _MESSAGES: Final = (
-    (17).to_bytes(4, "big") + b'{"batch": 1, "a":' + b"\x00",
-    b"\x00\x00\x00\x02{}" + b"\x00\x00\x00\x02[]",
-    b"\x00\x00\x00\x00",
-    b"\xff\xff\xff\xff{}",
-    len(DEEP).to_bytes(4, "big") + DEEP,
-    b"\x00\x00\x00\x02\xff\xff",
+    b'{"batch": 1, "a":\n',
+    b'{"batch": 1}\n[]\n',
+    b"{}",
+    b"\n\n{}\n",
+    DEEP + b"\n",
+    b"\xff\xff\n",
 )
 _TEXTS: Final = (
     b"One. Two? Three!\n- a list\n| a | table |",
@@ -124,6 +124,21 @@ _TEXTS: Final = (
     b"http://a.b/c?d={e}&f=%20 <b>x</b> {{y}} 1.2.3",
     b"(" * 2000 + b")" * 2000,
     b" \t " * 1000,
+)
+_PAIRS: Final = (
+    b'<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>a<ph>x</ph> <hi>b</hi></seg></tuv>'
+    b'<tuv xml:lang="de"><seg>c</seg></tuv></tu></body></tmx>',
+    b'<!DOCTYPE tmx [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><tmx><tu><tuv lang="en"><seg>&c;</seg></tuv></tu></tmx>',
+    b'<xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit id="1"><source>a</source>'
+    b'<target state="final">b</target></trans-unit></body></file></xliff>',
+    b'<xliff version="2.0" srcLang="en" trgLang="de"><file><unit><segment><source>a <pc id="1">b</pc></source>'
+    b"<target>c</target></segment></unit></file></xliff>",
+    b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n#, fuzzy\nmsgid "a"\nmsgstr "b"\n\n'
+    b'msgid "c"\nmsgid_plural "d"\nmsgstr[0] "e"\nmsgstr[1] "f"\n#~ msgid "g"\n#~ msgstr "h"\n',
+    b'en;de\n"a ""b""\nc";d\n',
+    b"sep=|\nsource|target\na|b\n",
+    b"id\ten\tde\n1\ta\tb\n",
+    b'{"source": "a", "target": "b"}\n',
 )
 _HEADERS: Final = (
     _json({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}),
@@ -161,7 +176,8 @@ SEEDS: Final[dict[str, tuple[bytes, ...]]] = {
     "recipe": _RECIPES + _NONSENSE,
     "trace": ((GOLDEN / "schema-1.trace").read_bytes(), b'{"model": {}, "cut": false}', *_NONSENSE),
     "moses": _ALIGNMENTS + _NONSENSE,
-    "wire": _MESSAGES + _NONSENSE,
+    "engine_messages": _MESSAGES + _NONSENSE,
     "document": _TEXTS + _NONSENSE,
+    "pair_file": _PAIRS + _NONSENSE,
 }
 assert SEEDS.keys() == TARGETS.keys()

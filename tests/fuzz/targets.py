@@ -9,7 +9,6 @@ import io
 import json
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -19,25 +18,24 @@ from typing import Any, Final
 from safetensors import safe_open
 from safetensors.numpy import save as as_safetensors
 
-from dragoman.bundle.info import CARD, CONFIG, MANIFEST, WEIGHTS, BundleInfo
+from dragoman.alignment.moses import read_gold
+from dragoman.api_schemas import ModelInfo
+from dragoman.bundle.file_names import CARD, CONFIG, MANIFEST, WEIGHTS
+from dragoman.bundle.info import BundleInfo
 from dragoman.bundle.reading import _check_files, _check_weights, open_bundle, read_manifest
-from dragoman.cli.serve import _limits
-from dragoman.data import hashed
-from dragoman.data.moses import read_gold, read_moses
-from dragoman.decoding.document import Document
-from dragoman.experiment.recipe import load_recipe
-from dragoman.inspection import trace_file
-from dragoman.serving.app import application
-from dragoman.serving.dispatch import Dispatcher
-from dragoman.serving.door import Door
-from dragoman.serving.engine import Orders
-from dragoman.serving.facts import Facts
-from dragoman.serving.keys import Keys, read_keys
-from dragoman.serving.limits import Limits
-from dragoman.serving.logs import Log
-from dragoman.serving.metrics import Metrics
+from dragoman.cli.serve import parse_limits
+from dragoman.data.corpus_formats import read_csv, read_jsonl, read_tsv
+from dragoman.data.translation_memories import read_po, read_tmx, read_xliff
+from dragoman.inspection.trace import Trace, content_digest
+from dragoman.io import hashed_json
+from dragoman.recipes.recipe import load_recipe
+from dragoman.serving.app import create_app
+from dragoman.serving.config import ServiceConfig
+from dragoman.serving.engine_protocol import read_message, receive_message
+from dragoman.serving.keys import read_keys
+from dragoman.serving.run import JsonLog
 from dragoman.serving.service import Service
-from dragoman.serving.wire import receive, received
+from dragoman.translation.document import TextDocument
 
 Target = Callable[[bytes], None]
 
@@ -72,20 +70,16 @@ def _refusable(work: Callable[[], object]) -> None:
             raise AssertionError("it must say what is wrong") from error
 
 
-class _House:
-    """The whole application, with a model that no engine has: who is let in is told to come again."""
+class _Application:
+    """The whole application, with a model that no engine has: admitted requests get 503."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        metrics = Metrics()
-        dispatcher = Dispatcher(Orders({}), 1, Limits(), Log(io.StringIO()), metrics.seen)
-        facts = {"name": "m", "sha256": "0" * 64, "source": "en", "target": "de", "beam_size": 4, "formula": "gnmt"}
-        dispatcher.crew.facts = {
-            "m": Facts.model_validate(facts | {"alpha": 0.6, "aligns": True, "compute": "float32"})
-        }
-        self.app = application(
-            Door(Service(dispatcher, Limits()), Keys(None), metrics), Log(io.StringIO()), hosts=frozenset({"localhost"})
-        )
+        service = Service.create(ServiceConfig({}), JsonLog(io.StringIO()))
+        info = {"name": "m", "sha256": "0" * 64, "source": "en", "target": "de", "beam_size": 4, "formula": "gnmt"}
+        model = ModelInfo.model_validate(info | {"alpha": 0.6, "aligns": True, "compute": "float32"})
+        service.dispatcher.pool.models = {"m": model}
+        self.app = create_app(service, hosts=frozenset({"localhost"}))
 
     def ask(self, method: str, path: str, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Through all of it; the answer must be one of those that are meant, in JSON."""
@@ -118,28 +112,28 @@ class _House:
             json.loads(b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-_house = cache(_House)
+_application = cache(_Application)
 
 
 def translate_json(data: bytes) -> None:
     """The body of /translate."""
-    _house().ask("POST", "/translate", [(b"content-type", JSON)], data)
+    _application().ask("POST", "/translate", [(b"content-type", JSON)], data)
 
 
 def translate_form(data: bytes) -> None:
     """The same as a form; and a key in the body of a GET."""
-    _house().ask("POST", "/translate", [(b"content-type", FORM)], data)
-    _house().ask("GET", "/languages", [(b"content-type", FORM)], data)
+    _application().ask("POST", "/translate", [(b"content-type", FORM)], data)
+    _application().ask("GET", "/languages", [(b"content-type", FORM)], data)
 
 
 def detect(data: bytes) -> None:
     """The body of /detect."""
-    _house().ask("POST", "/detect", [(b"content-type", JSON)], data)
+    _application().ask("POST", "/detect", [(b"content-type", JSON)], data)
 
 
 def v1_translate(data: bytes) -> None:
     """The body of /v1/translate."""
-    _house().ask("POST", "/v1/translate", [(b"content-type", JSON)], data)
+    _application().ask("POST", "/v1/translate", [(b"content-type", JSON)], data)
 
 
 def request_head(data: bytes) -> None:
@@ -147,7 +141,7 @@ def request_head(data: bytes) -> None:
     path, *lines = data.split(b"\n")
     headers = [tuple(line.partition(b":")[::2]) for line in lines[:50]]
     known = [(name.strip().lower(), value.strip()) for name, value in headers]
-    _house().ask("POST", "/" + path.decode(errors="replace"), [one for one in known if one[0] != b"host"], b"{}")
+    _application().ask("POST", "/" + path.decode(errors="replace"), [one for one in known if one[0] != b"host"], b"{}")
 
 
 def keys_file(data: bytes) -> None:
@@ -157,7 +151,7 @@ def keys_file(data: bytes) -> None:
 
 def limit_options(data: bytes) -> None:
     """What stands after --limit, one a line."""
-    _refusable(lambda: _limits(data.decode(errors="surrogateescape").split("\n")))
+    _refusable(lambda: parse_limits(data.decode(errors="surrogateescape").split("\n")))
 
 
 @cache
@@ -173,10 +167,10 @@ def _sealed(file: str, content: bytes) -> None:
     body = json.loads(manifest)["manifest"]
     for info in body["files"]:
         if info["file"] == file:
-            info |= {"sha256": hashed.hashlib.sha256(content).hexdigest(), "num_bytes": len(content)}
+            info |= {"sha256": hashed_json.hashlib.sha256(content).hexdigest(), "num_bytes": len(content)}
     try:
         (folder / file).write_bytes(content)
-        (folder / MANIFEST).write_bytes(hashed.render(body))
+        (folder / MANIFEST).write_bytes(hashed_json.render(body))
         _refusable(lambda: open_bundle(folder))
     finally:
         (folder / file).write_bytes(before)
@@ -199,7 +193,7 @@ def bundle_manifest(data: bytes) -> None:
     _refusable(lambda: read_manifest(folder, MANIFEST))
     try:
         body = json.loads(data)
-        rendered = hashed.render(body if isinstance(body, dict) else {"body": body})
+        rendered = hashed_json.render(body if isinstance(body, dict) else {"body": body})
     except (ValueError, RecursionError):
         return
     _written(MANIFEST, rendered)
@@ -225,10 +219,10 @@ def recipe(data: bytes) -> None:
 
 def trace(data: bytes) -> None:
     """A trace: as it is, and as the header of one whose hash is right."""
-    _refusable(lambda: trace_file.load(_written("a.trace", data)))
+    _refusable(lambda: Trace.load(_written("a.trace", data)))
     arrays, text = _arrays(), data.decode(errors="replace")
-    metadata = {"schema": "2", "trace": text, "sha256": trace_file._digest(2, text, arrays)}
-    _refusable(lambda: trace_file.load(_written("b.trace", as_safetensors(arrays, metadata))))
+    metadata = {"schema": "2", "trace": text, "sha256": content_digest(2, text, arrays)}
+    _refusable(lambda: Trace.load(_written("b.trace", as_safetensors(arrays, metadata))))
 
 
 @cache
@@ -240,47 +234,64 @@ def _arrays() -> Any:
 def moses(data: bytes) -> None:
     """Alignments, and gold ones."""
     lines = data.decode(errors="replace").split("\n")
-    _refusable(lambda: list(read_moses(lines)))
     _refusable(lambda: list(read_gold(lines)))
 
 
-def wire(data: bytes) -> None:
-    """Between the processes: a message, or nothing; whoever talks nonsense is as good as gone."""
-    reader = asyncio.StreamReader(loop=_house().loop)
+def engine_messages(data: bytes) -> None:
+    """A message between the processes, or None for anything else."""
+    reader = asyncio.StreamReader(loop=_application().loop)
     reader.feed_data(data)
     reader.feed_eof()
     for _ in range(10):
-        message = _house().loop.run_until_complete(received(reader))
+        message = _application().loop.run_until_complete(read_message(reader))
         assert message is None or isinstance(message, dict)
         if message is None:
             break
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.sendall(data[:50_000])
-        ours.shutdown(socket.SHUT_WR)
-        while (said := receive(theirs)) is not None:
-            assert isinstance(said, dict)
-            if not said:
-                break
+    stream = io.BytesIO(data)
+    while (message := receive_message(stream)) is not None:
+        assert isinstance(message, dict)
 
 
 def document(data: bytes) -> None:
     """A text is cut into sentences, and comes back as it was."""
     text = data.decode(errors="replace")
     for language in ("en", "de", "zh"):
-        cut = Document.of(text, language)
+        cut = TextDocument.of(text, language)
         ends = [0, *(place for span in cut.spans for place in span), len(text)]
         assert ends == sorted(ends)
         assert all(start < end for start, end in cut.spans)
-        cut.joined(["x" for _ in cut.spans])
-    lines = Document.of_lines(text)
-    assert lines.joined(lines.sentences) == text
+        cut.join(["x" for _ in cut.spans])
+    lines = TextDocument.of_lines(text)
+    assert lines.join(lines.sentences) == text
+
+
+def pair_file(data: bytes) -> None:
+    """A file of sentence pairs, read as each format; the message names the file."""
+    address = str(_written("pairs", data))
+    for read in (read_tmx, read_xliff, read_po, read_csv, read_tsv, read_jsonl):
+        try:
+            for block in read(address):
+                assert len(block.source) == len(block.target)
+        except ValueError as error:
+            if not str(error).startswith(address):
+                raise AssertionError("it must name the file") from error
 
 
 TARGETS: Final[dict[str, Target]] = {
     target.__name__: target
     for target in (
         *(translate_json, translate_form, detect, v1_translate, request_head, keys_file, limit_options),
-        *(bundle_config, bundle_card, bundle_manifest, safetensors_header, recipe, trace, moses, wire, document),
+        *(
+            bundle_config,
+            bundle_card,
+            bundle_manifest,
+            safetensors_header,
+            recipe,
+            trace,
+            moses,
+            engine_messages,
+            document,
+            pair_file,
+        ),
     )
 }

@@ -15,6 +15,7 @@ from seeds import SEEDS  # noqa: E402
 from targets import TARGETS  # noqa: E402
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_seed_is_read_or_refused(name: str) -> None:
     assert len(SEEDS[name]) >= 10

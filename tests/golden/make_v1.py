@@ -15,18 +15,17 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.bundle import BundleInfo, Card, CardData, CardScore, write_bundle
 from dragoman.bundle.info import Store
-from dragoman.data.subwords import Subwords
-from dragoman.data.vocab import BOS, PAD, Vocab
-from dragoman.data.vocab_training import VocabConfig, train_vocab
-from dragoman.decoding.engines import search
+from dragoman.decoding.engine import search
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
-from dragoman.decoding.translator import Translator
 from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.cost import parameters
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import weights_of
+from dragoman.text.subwords import Subwords
+from dragoman.text.vocab import BOS, PAD, Vocab, VocabConfig, train_vocab
+from dragoman.translation.translator import Translator
 
 HERE = Path(__file__).parent
 NUMBERS = {"two": "zwei", "three": "drei", "four": "vier", "ten": "zehn"}

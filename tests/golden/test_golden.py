@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dragoman.bundle import open_bundle
-from dragoman.bundle.info import MANIFEST
-from dragoman.data.durable import DamageError
-from dragoman.decoding.engines import search
+from dragoman.bundle.file_names import MANIFEST
+from dragoman.decoding.engine import search
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
-from dragoman.decoding.translator import Translator
+from dragoman.io.durable import DamageError
+from dragoman.translation.translator import Translator
 
 HERE = Path(__file__).parent
 GOLDEN = ["v1", "v1-recurrent"]
@@ -33,7 +33,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def refused(folder: Path, file: str) -> str:
     with pytest.raises(
-        DamageError, match=r"copy the whole bundle again|the folder that dragoman train has made"
+        DamageError, match=r"copy the whole bundle again|a folder that dragoman train has written"
     ) as error:
         open_bundle(folder)
     assert str(error.value).startswith(f"{folder / file}: ")

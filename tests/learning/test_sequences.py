@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from dragoman.attention.tap import Tap
-from dragoman.data.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.search import greedy_search
 from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq, shifted
+from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD
+from dragoman.training.config import LossConfig
 from dragoman.training.loss import projected_label_smoothed
 
 pytestmark = pytest.mark.learning
@@ -80,7 +81,8 @@ def learn(config: ModelConfig, task: Task, rate: float, num_steps: int) -> Seq2S
         source, target = pairs(task, BATCH, generator)
         hidden = model.hidden(model.encode(source), shifted(target))
         optimizer.zero_grad()
-        projected_label_smoothed(hidden, model.projection.weight, target, epsilon=0.0).mean.backward()
+        config = LossConfig(label_smoothing=0.0)
+        projected_label_smoothed(hidden, model.projection.weight, target, config).mean.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     return model.eval()

@@ -138,6 +138,7 @@ def test_attention_over_another_sequence_is_torchs(seed: int, hides: str) -> Non
     compare(MultiHead(shape.d_model, shape.num_heads, bias=True), asking, seen, hides, padding_of(shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hides", SELF)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_self_attention_is_torchs(seed: int, hides: str) -> None:

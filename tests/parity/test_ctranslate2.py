@@ -122,6 +122,7 @@ def ours(made: Transformer, shape: TransformerConfig, store: ExportStore) -> byt
     return weights_file(held, store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("tie", ["all", "target", "none"])

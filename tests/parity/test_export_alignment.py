@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.bundle import Bundle, Export, Proof, demo_folder, open_bundle
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.durable import FileInfo
+from dragoman.alignment.aligner import Aligner
+from dragoman.alignment.export_aligner import ExportAligner
+from dragoman.alignment.words import TokenPair, tokenize_pair
+from dragoman.bundle import Bundle, Export, ExportCheck, demo_folder, open_bundle
+from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.options import SearchOptions
-from dragoman.decoding.translator import Translator
 from dragoman.export.ctranslate2 import weights_file
-from dragoman.inspection.aligner import Aligner
-from dragoman.inspection.export_aligner import ExportAligner
-from dragoman.inspection.words import Sides, sides_of
+from dragoman.io.durable import FileInfo
+from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 TEXTS = [
@@ -36,7 +36,7 @@ def cross(layer: int, head: int | None, rows: str = "written") -> AlignmentHead:
 
 def engine(bundle: Bundle, heads: tuple[AlignmentHead, ...]) -> CTranslate2Engine:
     file = FileInfo(file="of-this-test.bin", sha256="0" * 64, num_bytes=0)
-    proof = Proof(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
+    proof = ExportCheck(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
     export = Export(store="float32", file=file, kept=False, alignment_heads=heads, proof=proof)
     return CTranslate2Engine.of(bundle, export, weights_file(bundle, "float32", heads), threads=1)
 
@@ -46,6 +46,7 @@ def demo() -> Bundle:
     return open_bundle(demo_folder())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "heads",
     [(cross(1, 2),), (cross(2, 3), cross(2, 0)), (cross(0, None),), (cross(2, 1, "read"),)],
@@ -56,7 +57,7 @@ def test_links_are_those_of_torch(heads: tuple[AlignmentHead, ...]) -> None:
     ours = ExportAligner(engine(bundle, heads), bundle.vocab)
     theirs = Aligner.of(bundle, heads)
     translator = Translator(ours.engine, bundle.vocab, SearchOptions(beam_size=2))
-    written = translator.parts(TEXTS)
+    written = [sentence.segments for sentence in translator.sentences(TEXTS)]
     found = ours.links_of(TEXTS, written)
     assert found == theirs.links_of(TEXTS, written)
     assert all(found)
@@ -67,7 +68,7 @@ def test_what_each_word_gave_is_what_it_gave_in_torch_even_to_targets_that_no_se
     heads: tuple[AlignmentHead, ...],
 ) -> None:
     bundle = demo()
-    pairs: list[Sides] = [sides_of(bundle.vocab, *pair) for pair in zip(TEXTS, TARGETS, strict=True)]
+    pairs: list[TokenPair] = [tokenize_pair(bundle.vocab, *pair) for pair in zip(TEXTS, TARGETS, strict=True)]
     ours = ExportAligner(engine(bundle, heads), bundle.vocab).word_maps(pairs)
     theirs = Aligner.of(bundle, heads).word_maps(pairs)
     for here, there in zip(ours, theirs, strict=True):
@@ -77,7 +78,7 @@ def test_what_each_word_gave_is_what_it_gave_in_torch_even_to_targets_that_no_se
 
 def test_other_heads_would_be_seen() -> None:
     bundle = demo()
-    pairs = [sides_of(bundle.vocab, TEXTS[2], TARGETS[2])]
+    pairs = [tokenize_pair(bundle.vocab, TEXTS[2], TARGETS[2])]
     (one,) = ExportAligner(engine(bundle, (cross(1, 2),)), bundle.vocab).word_maps(pairs)
     (other,) = Aligner.of(bundle, (cross(1, 3),)).word_maps(pairs)
     assert np.abs(one.words - other.words).max() > 0.1
@@ -94,5 +95,5 @@ def test_an_empty_target_has_one_row() -> None:
 
 def test_an_export_without_heads_cannot_align() -> None:
     bundle = open_bundle(GOLDEN)
-    with pytest.raises(ValueError, match="shows no head to align by"):
+    with pytest.raises(ValueError, match="has no alignment head"):
         ExportAligner(engine(bundle, ()), bundle.vocab)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dragoman.attention import mask
-from dragoman.data.vocab import BOS, PAD
 from dragoman.models.config import RecurrentConfig
 from dragoman.models.recurrent import Recurrent
+from dragoman.text.vocab import BOS, PAD
 
 Vector = NDArray[np.float64]
 Weights = dict[str, Vector]
@@ -61,6 +61,7 @@ def layer_weights(model: Recurrent) -> dict[str, nn.Parameter]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("seed", range(25))
 def test_a_padded_batch_is_read_as_torch_reads_each_sentence_alone(cell: str, seed: int) -> None:

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.attention.multihead import MultiHead
-from dragoman.data.vocab import BOS, EOS, NUM_SPECIALS, PAD
 from dragoman.layers.sublayer import FeedForward
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer
+from dragoman.text.vocab import BOS, EOS, NUM_SPECIALS, PAD
 
 pytestmark = pytest.mark.usefixtures("float64", "no_fast_path")
 
@@ -206,6 +206,7 @@ def judged(logits: Tensor, target: Tensor) -> Tensor:
     return (logits * judge * (target != PAD)[..., None]).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_whole_model_is_torchs_stacks(seed: int, norm: Norm) -> None:

@@ -9,12 +9,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.vocab import EOS, PAD, UNK
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.decoding.scoring import score
 from dragoman.decoding.search import beam_search
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import EOS, PAD, UNK
 
 VOCABULARY = 6
 LONGEST = 4

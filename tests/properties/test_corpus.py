@@ -6,11 +6,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.clean import clean
 from dragoman.data.corpus import Chunk
-from dragoman.data.lines import split_lines
-from dragoman.data.problem import CleanConfig
-from dragoman.data.profile import Profile
+from dragoman.data.corpus_formats import split_lines
+from dragoman.data.pair_cleaning import LengthProfile, clean_pairs
+from dragoman.text.cleaning import CleanConfig
 
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"\r")), min_size=1, max_size=12)
 TROUBLE = st.text(
@@ -36,10 +35,10 @@ def test_lines_come_back_whatever_blocks_they_come_in(lines: list[bytes], cuts: 
 @given(pairs=st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=8))
 def test_what_was_cleaned_is_clean(pairs: list[tuple[bytes, bytes]]) -> None:
     source, target = (pa.array(side, pa.large_binary()) for side in zip(*pairs, strict=True))
-    once = clean(Chunk(0, 0, source, target), CleanConfig(), Profile())
+    once = clean_pairs(Chunk(0, 0, source, target), CleanConfig(), LengthProfile())
     assert once.report.pairs == len(pairs) == once.report.stayed + once.report.dropped
     again = Chunk(0, 0, once.source.cast(pa.large_binary()), once.target.cast(pa.large_binary()))
-    twice = clean(again, CleanConfig(), Profile())
+    twice = clean_pairs(again, CleanConfig(), LengthProfile())
     assert (twice.report.dropped, twice.report.fixed) == (0, 0)
     assert twice.source.equals(once.source)
     assert twice.target.equals(once.target)
@@ -50,9 +49,9 @@ def test_what_was_cleaned_is_clean(pairs: list[tuple[bytes, bytes]]) -> None:
 def test_a_corpus_is_cleaned_the_same_in_any_chunks(pairs: list[tuple[bytes, bytes]], cut: int) -> None:
     source, target = (pa.array(side, pa.large_binary()) for side in zip(*pairs, strict=True))
     cut = min(cut, len(pairs) - 1)
-    whole = clean(Chunk(0, 0, source, target), CleanConfig(), Profile())
+    whole = clean_pairs(Chunk(0, 0, source, target), CleanConfig(), LengthProfile())
     parts = [
-        clean(Chunk(0, first, source[first:end], target[first:end]), CleanConfig(), Profile())
+        clean_pairs(Chunk(0, first, source[first:end], target[first:end]), CleanConfig(), LengthProfile())
         for first, end in ((0, cut), (cut, len(pairs)))
     ]
     assert parts[0].report + parts[1].report == whole.report

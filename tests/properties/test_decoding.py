@@ -20,7 +20,6 @@ from torch.nn import functional as F
 
 from dragoman.attention import mask
 from dragoman.attention.attend import Attend
-from dragoman.data.vocab import BOS, EOS, PAD, UNK
 from dragoman.decoding.hypothesis import Candidate, Hypothesis, Result
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
@@ -28,6 +27,7 @@ from dragoman.decoding.sampling import sample, temperature, top_k, top_p
 from dragoman.decoding.scoring import score
 from dragoman.decoding.search import beam_search, greedy_search
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import BOS, EOS, PAD, UNK
 
 BOUND = {torch.float64: 1e-10, torch.float32: 1e-5}
 CASES = settings(max_examples=6, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])

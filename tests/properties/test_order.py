@@ -4,6 +4,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from contextlib import closing
 from math import sqrt
 from pathlib import Path
 
@@ -13,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.batches import Batch, CorpusFiles, Reader
-from dragoman.data.course import Course
-from dragoman.data.loader import Loader
-from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, Order, plan, updates
-from dragoman.data.ragged import Ragged
+from dragoman.data.loader import load_batches
+from dragoman.data.order import BatchConfig, BatchOrder, BatchRef, CorpusCells, EpochPlan, plan_order, updates
 from dragoman.data.shards import write_shard
+from dragoman.text.ragged import Ragged
 
 LENGTH = st.integers(1, 12)
 SHARD = st.dictionaries(st.tuples(LENGTH, LENGTH), st.integers(1, 9), max_size=4).map(
@@ -30,7 +30,7 @@ SEED = st.integers(0, 2**63)
 EPOCH = st.integers(0, 10**6)
 
 
-def whole_epoch(order: Order, epoch: int) -> list[BatchRef]:
+def whole_epoch(order: BatchOrder, epoch: int) -> list[BatchRef]:
     return [order.batch(epoch, index) for index in range(order.num_batches)]
 
 
@@ -47,7 +47,7 @@ def pairs(batches: list[BatchRef]) -> Counter[tuple[int, int, int]]:
 def test_every_pair_comes_exactly_once_an_epoch(
     corpora: list[list[np.ndarray]], config: BatchConfig, seed: int, epoch: int
 ) -> None:
-    order = plan([CorpusCells(shards) for shards in corpora], config, seed)
+    order = plan_order([CorpusCells(shards) for shards in corpora], config, seed)
     sizes = {(c, s): int(cells[:, 2].sum()) for c, shards in enumerate(corpora) for s, cells in enumerate(shards)}
     everything = {(*where, row): 1 for where, size in sizes.items() for row in range(size)}
     assert pairs(whole_epoch(order, epoch)) == everything
@@ -58,7 +58,7 @@ def test_every_pair_comes_exactly_once_an_epoch(
 def test_a_weight_never_brings_a_pair_less_often_than_its_floor_nor_more_often_than_once_more(
     shards: list[np.ndarray], weight: float, config: BatchConfig, seed: int, epoch: int
 ) -> None:
-    order = plan([CorpusCells(shards, weight)], config, seed)
+    order = plan_order([CorpusCells(shards, weight)], config, seed)
     often = pairs(whole_epoch(order, epoch))
     num_pairs = sum(int(cells[:, 2].sum()) for cells in shards)
     # Rounded to whole batches, a weight may reach the next whole number.
@@ -72,7 +72,7 @@ def test_a_weight_never_brings_a_pair_less_often_than_its_floor_nor_more_often_t
 def test_a_batch_keeps_to_the_budget_or_is_a_single_pair(
     corpora: list[list[np.ndarray]], config: BatchConfig, seed: int, epoch: int
 ) -> None:
-    order = plan([CorpusCells(shards) for shards in corpora], config, seed)
+    order = plan_order([CorpusCells(shards) for shards in corpora], config, seed)
     for batch in whole_epoch(order, epoch):
         cells = corpora[batch.corpus][batch.shard]
         longest = np.repeat(cells[:, :2], cells[:, 2], axis=0)[batch.rows].max(axis=0)
@@ -85,10 +85,10 @@ def test_seeking_finds_what_walking_finds(
     corpora: list[list[np.ndarray]], config: BatchConfig, seed: int, data: st.DataObject
 ) -> None:
     cells = [CorpusCells(shards) for shards in corpora]
-    order = plan(cells, config, seed)
+    order = plan_order(cells, config, seed)
     walked = [seen(order.at(index)) for index in range(2 * order.num_batches)]
     index = data.draw(st.integers(0, len(walked) - 1))
-    assert seen(plan(cells, config, seed).at(index)) == walked[index]
+    assert seen(plan_order(cells, config, seed).at(index)) == walked[index]
 
 
 @settings(deadline=None, max_examples=20)
@@ -97,10 +97,10 @@ def test_another_seed_or_epoch_brings_another_order_of_other_batches(seed: int, 
     """Two shuffles of 300 rows into 60 batches agree in one batch, in any place, about once in 10**7 times."""
     cells = [CorpusCells([np.array([[3, 4, 300]])])]
     config = BatchConfig(tokens=35)
-    here = {seen(batch) for batch in whole_epoch(plan(cells, config, seed), epoch)}
+    here = {seen(batch) for batch in whole_epoch(plan_order(cells, config, seed), epoch)}
     assert len(here) == 60
-    assert here.isdisjoint(seen(batch) for batch in whole_epoch(plan(cells, config, seed), epoch + more))
-    assert here.isdisjoint(seen(batch) for batch in whole_epoch(plan(cells, config, seed + more), epoch))
+    assert here.isdisjoint(seen(batch) for batch in whole_epoch(plan_order(cells, config, seed), epoch + more))
+    assert here.isdisjoint(seen(batch) for batch in whole_epoch(plan_order(cells, config, seed + more), epoch))
 
 
 @given(st.integers(1, 40), st.integers(0, 10**9))
@@ -117,7 +117,7 @@ NUM_ROWS, PER_BATCH = 6000, 20
 
 def batch_of_each_row(seed: int, epoch: int) -> np.ndarray:
     """The number of the batch in which each row of one large cell comes."""
-    order = plan([CorpusCells([np.array([[4, 6, NUM_ROWS]])])], BatchConfig(tokens=10 * PER_BATCH), seed)
+    order = plan_order([CorpusCells([np.array([[4, 6, NUM_ROWS]])])], BatchConfig(tokens=10 * PER_BATCH), seed)
     where = np.empty(NUM_ROWS, np.int64)
     for number, batch in enumerate(whole_epoch(order, epoch)):
         where[batch.rows] = number
@@ -160,12 +160,17 @@ def little_reader(folder: Path) -> Reader:
             offsets = np.concatenate([[0], np.cumsum(generator.integers(2, 9, 70))])
             sides.append(Ragged(generator.integers(4, 100, offsets[-1], dtype=np.uint16), offsets))
         cells.append(np.array(write_shard(file, *sides, None, np.arange(70)).cells, np.int64))
-    order = plan([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
-    return Reader(Course.of([(0, order)]), [CorpusFiles("little", tuple(files))])
+    order = plan_order([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
+    return Reader(EpochPlan.of([(0, order)]), [CorpusFiles("little", tuple(files))])
 
 
 def content(batch: Batch) -> tuple[object, ...]:
     return batch.index, batch.corpus, batch.lines.tolist(), batch.source.tolist(), batch.target.tolist()
+
+
+def pause_after(batch: Batch) -> Batch:
+    time.sleep(0.02)
+    return batch
 
 
 def test_nothing_depends_on_the_number_of_workers(tmp_path: Path) -> None:
@@ -174,22 +179,22 @@ def test_nothing_depends_on_the_number_of_workers(tmp_path: Path) -> None:
     indices = [chosen.randrange(10**6) for _ in range(200)]
     expected = [content(reader(index)) for index in indices]
     for num_workers in (0, 2):
-        with Loader(reader, indices, num_workers) as loader:
-            while loader._asleep:  # or this process would make them all itself
-                loader._wake()
-                time.sleep(0.01)
-            assert [content(batch) for batch in loader] == expected
+        with closing(load_batches(reader, indices, num_workers)) as batches:
+            slow = map(pause_after, batches)  # or this process would make them all while the workers start
+            assert [content(batch) for batch in slow] == expected
 
 
 @settings(deadline=None)
 @given(CORPORA, SHARDS.filter(lambda shards: any(map(len, shards))), CONFIG, SEED, st.integers(0, 50))
 def test_a_corpus_that_joins_leaves_the_others_where_they_were(
-    corpora: list[list[np.ndarray]], newcomer: list[np.ndarray], config: BatchConfig, seed: int, position: int
+    corpora: list[list[np.ndarray]], added: list[np.ndarray], config: BatchConfig, seed: int, position: int
 ) -> None:
     cells = [CorpusCells(shards) for shards in corpora]
-    before = Course.of([(0, plan(cells, config, seed))])
+    before = EpochPlan.of([(0, plan_order(cells, config, seed))])
     epoch = before.next_epoch(position)
-    after = Course.of([(0, plan(cells, config, seed)), (epoch, plan([*cells, CorpusCells(newcomer)], config, seed))])
+    after = EpochPlan.of(
+        [(0, plan_order(cells, config, seed)), (epoch, plan_order([*cells, CorpusCells(added)], config, seed))]
+    )
     joins = epoch * before.num_batches
     assert position <= joins < position + before.num_batches
     assert [seen(after.at(index)) for index in range(joins)] == [seen(before.at(index)) for index in range(joins)]
@@ -198,6 +203,6 @@ def test_a_corpus_that_joins_leaves_the_others_where_they_were(
         alone = [before.at(joins + number * before.num_batches + index) for index in range(before.num_batches)]
         old = [batch for batch in then if batch.corpus < len(corpora)]
         assert Counter(map(seen, old)) == Counter(map(seen, alone))  # the very batches that it would have had alone
-        sizes = [int(shard[:, 2].sum()) for shard in newcomer]
+        sizes = [int(shard[:, 2].sum()) for shard in added]
         new = {(len(corpora), shard, row): 1 for shard, size in enumerate(sizes) for row in range(size)}
         assert pairs([batch for batch in then if batch.corpus == len(corpora)]) == new

@@ -5,13 +5,10 @@ import string
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dragoman.experiment.mistakes import Mistake, nearest, validated
-from dragoman.experiment.outline import Outline
-from dragoman.experiment.recipe import Recipe
-from dragoman.experiment.schema import published
-from dragoman.experiment.yaml_lines import Document
+from dragoman.recipes.recipe import Recipe
+from dragoman.recipes.recipe_errors import all_keys, nearest, validate_document
+from dragoman.recipes.yaml_document import Document
 
-OUTLINE = Outline(published(Recipe))
 SECTIONS = [
     (),
     ("data",),
@@ -32,9 +29,8 @@ SECTIONS = [
     ("validation", "search", "penalty"),
     ("card",),
 ]
-KEYS = [
-    (section, name) for section in SECTIONS for name in OUTLINE.names(section, {"model": {"family": "transformer"}})
-]
+KEYS = [(key.section, key.name) for key in all_keys(Recipe) if key.section in SECTIONS and key.family != "recurrent"]
+ALL_NAMES = {key.name for key in all_keys(Recipe)}
 
 
 @st.composite
@@ -57,7 +53,7 @@ def misspelled(draw: st.DrawFn) -> tuple[tuple[str | int, ...], str, str]:
             wrong = name.capitalize()
         case _:
             wrong = name.replace("_", "-")
-    assume(wrong and wrong not in OUTLINE.all_names())
+    assume(wrong and wrong not in ALL_NAMES)
     return section, name, wrong
 
 
@@ -75,7 +71,7 @@ def document(section: tuple[str | int, ...], wrong: str) -> Document:
 def test_a_misspelled_key_is_answered_with_the_key(slip: tuple[tuple[str | int, ...], str, str]) -> None:
     section, name, wrong = slip
     try:
-        validated(Recipe, document(section, wrong))
+        validate_document(Recipe, document(section, wrong))
         said = ""
     except ValueError as error:
         said = str(error)
@@ -87,4 +83,3 @@ def test_a_misspelled_key_is_answered_with_the_key(slip: tuple[tuple[str | int, 
 @given(st.text(max_size=20), st.lists(st.sampled_from([name for _, name in KEYS]), unique=True))
 def test_what_is_nearest_is_always_one_of_those_there_are(name: str, names: list[str]) -> None:
     assert set(nearest(name, names)) <= set(names)
-    assert Mistake((), name).message == name

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from dragoman.attention import mask
 from dragoman.attention.tap import Sight, Tap
-from dragoman.data.vocab import BOS, EOS
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.scoring import score
 from dragoman.decoding.search import beam_search
 from dragoman.inspection.capture import Captured, capture
-from dragoman.inspection.packing import packed, unpacked
+from dragoman.inspection.trace import pack_weights, unpack_weights
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import BOS, EOS
 
 BOUND = {torch.float64: 1e-10, torch.float32: 1e-5}
 CASES = settings(max_examples=4, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -113,7 +113,7 @@ def to_look_changes_nothing(model: Seq2Seq, case: Case) -> None:
     source, read = torch.tensor([case.source]), torch.tensor([[BOS, *case.target[:-1]]])
     with torch.no_grad():
         before = model(source, read)
-        first, second = (capture(model, case.source, case.target, vectors=keep) for keep in (True, False))
+        first, second = (capture(model, case.source, case.target) for _ in range(2))
         assert torch.equal(model(source, read), before)
     assert same(first, second)
 
@@ -174,7 +174,7 @@ maps = hnp.arrays(
 def test_a_packed_map_keeps_zeros_sums_and_the_largest_weight(raw: np.ndarray) -> None:
     total = raw.astype(np.float64).sum(axis=-1, keepdims=True)
     weights = np.divide(raw, total, out=np.zeros(raw.shape), where=total > 0.0)
-    back = unpacked(*packed(weights))
+    back = unpack_weights(*pack_weights(weights))
     assert (back[weights == 0.0] == 0.0).all()
     assert (back.argmax(axis=-1) == weights.argmax(axis=-1)).all()
     np.testing.assert_allclose(back.sum(axis=-1), weights.sum(axis=-1), rtol=0, atol=1e-6)

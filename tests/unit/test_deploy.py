@@ -1,4 +1,4 @@
-"""What `deploy/` holds fits the service that it starts: its flags, its limits, its routes, its user, its time to stop.
+"""The files in `deploy/` fit the service: its flags, limits, routes, user and time to stop.
 
 No container and no systemd is started here: the files are read as their tools read them.
 """
@@ -29,17 +29,12 @@ import typer
 import yaml
 
 from dragoman.cli.main import app as command
-from dragoman.cli.serve import _limits
-from dragoman.serving import listening
-from dragoman.serving.app import application
-from dragoman.serving.dispatch import Dispatcher
-from dragoman.serving.door import Door
-from dragoman.serving.engine import Orders, ended
-from dragoman.serving.keys import Keys
-from dragoman.serving.limits import Limits
-from dragoman.serving.logs import Log
-from dragoman.serving.metrics import Metrics
-from dragoman.serving.run import Setup, is_loopback, run
+from dragoman.cli.serve import parse_limits
+from dragoman.serving import http_server
+from dragoman.serving.app import create_app
+from dragoman.serving.config import Limits, ServiceConfig, is_loopback
+from dragoman.serving.engine_pool import wait_or_kill
+from dragoman.serving.run import JsonLog, run_service
 from dragoman.serving.service import Service
 from dragoman.version import __version__
 
@@ -105,33 +100,30 @@ def understood(place: str) -> dict[str, Any]:
 
 
 def limits(place: str) -> Limits:
-    return _limits(understood(place)["limit"] or [])
+    return parse_limits(understood(place)["limit"] or [])
 
 
 def seconds_to_stop(place: str) -> float:
     """From SIGTERM to the end, at the very most: draining, the last answers, and the engines' end."""
     given = limits(place)
-    return given.drain_seconds + int(given.seconds) + 1 + inspect.signature(ended).parameters["patience"].default
+    return given.drain_seconds + int(given.seconds) + 1 + inspect.signature(wait_or_kill).parameters["seconds"].default
 
 
 def answer_of(path: str) -> int:
     """The application's, without engines."""
-    metrics, given = Metrics(), Limits()
-    dispatcher = Dispatcher(Orders({}), 1, given, Log(), metrics.seen)
-    app = application(Door(Service(dispatcher, given), Keys(None), metrics), Log())
+    app = create_app(Service.create(ServiceConfig({}), JsonLog()))
 
-    async def asked() -> int:
+    async def request() -> int:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://pod") as client:
             return (await client.get(path)).status_code
 
-    return asyncio.run(asked())
+    return asyncio.run(request())
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_command_knows_every_flag(place: str) -> None:
     parsed = understood(place)
     assert parsed["models"]
-    assert not parsed["demo"]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -144,12 +136,12 @@ def test_a_flag_or_limit_that_does_not_exist_would_be_found(monkeypatch: pytest.
     with pytest.raises(Exception, match="No such option: --workers"):
         understood("kubernetes")
     monkeypatch.setitem(CONTAINER, "args", ["en-de=/models/en-de", "--limit=drain=10"])
-    with pytest.raises(ValueError, match="the names are body_bytes"):
+    with pytest.raises(ValueError, match="one of body_bytes"):
         limits("kubernetes")
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_whoever_can_be_reached_from_elsewhere_asks_for_a_key(place: str) -> None:
+def test_a_service_that_others_can_reach_requires_keys(place: str) -> None:
     parsed = understood(place)
     host = (
         unit("dragoman.socket")["Socket"]["ListenStream"].rpartition(":")[0] if place == "systemd" else parsed["host"]
@@ -174,7 +166,7 @@ def test_models_and_keys_are_where_they_are_mounted(place: str) -> None:
     assert {mount["name"] for mount in mounts.values()} == {volume["name"] for volume in POD["volumes"]}
 
 
-def test_there_is_time_enough_to_finish_when_told_to_stop() -> None:
+def test_there_is_time_enough_to_finish_after_sigterm() -> None:
     assert POD["terminationGracePeriodSeconds"] >= seconds_to_stop("kubernetes")
     assert int(unit("dragoman.service")["Service"]["TimeoutStopSec"]) >= seconds_to_stop("systemd")
     (timeout,) = re.findall(r"--stop-timeout (\d+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
@@ -189,9 +181,9 @@ def test_a_pod_that_is_not_ready_is_noticed_while_it_still_listens() -> None:
 
 @pytest.mark.parametrize(("kind", "status"), [("startup", 503), ("readiness", 503), ("liveness", 200)])
 def test_every_probe_asks_a_route_that_answers_what_it_asks(kind: str, status: int) -> None:
-    asked = PROBES[kind]["httpGet"]
-    assert answer_of(asked["path"]) == status  # no engine is ready, and yet the process is alive
-    assert asked["port"] == "http"
+    probe = PROBES[kind]["httpGet"]
+    assert answer_of(probe["path"]) == status  # no engine is ready, and yet the process is alive
+    assert probe["port"] == "http"
     assert answer_of("/health/nothing") == 404
 
 
@@ -241,15 +233,15 @@ def test_images_have_a_version_and_no_host() -> None:
     assert [re.fullmatch(r"python:3\.\d+-slim", base) is not None for base in bases] == [True, True]
     assert len(set(bases)) == 1  # the interpreter of a virtual environment is not in it
     assert CONTAINER["image"] == f"dragoman:{__version__}"
-    told = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
-    assert set(re.findall(r"dragoman[:-](\d[\d.]*\d)", told)) == {__version__}
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    assert set(re.findall(r"dragoman[:-](\d[\d.]*\d)", text)) == {__version__}
 
 
 def test_the_units_belong_together_and_reload_by_the_signal_that_the_service_knows() -> None:
     service, listener = unit("dragoman.service"), unit("dragoman.socket")
     assert service["Unit"]["Requires"] == service["Install"]["Also"] == "dragoman.socket"
     assert service["Service"]["ExecReload"] == "/bin/kill -HUP $MAINPID"
-    assert "add_signal_handler(signal.SIGHUP, " in Path(listening.__file__).read_text(encoding="utf-8")
+    assert "add_signal_handler(signal.SIGHUP, " in Path(http_server.__file__).read_text(encoding="utf-8")
     assert listener["Socket"].get("Accept", "no") == "no"  # one socket for all, not a process for each connection
     assert int(service["Service"]["LimitNOFILE"]) > limits("systemd").connections + 100
     assert service["Service"]["KillMode"] == "mixed"
@@ -268,7 +260,7 @@ def test_systemd_understands_its_units(tmp_path: Path) -> None:
 
 @contextmanager
 def answering(status: int) -> Iterator[int]:
-    """A server that answers so to whoever asks whether it is ready, and its port."""
+    """Yield the port of a server that answers every request with this status."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -298,10 +290,10 @@ def test_the_health_check_says_what_the_service_says(status: int, code: int) -> 
         assert subprocess.run([sys.executable, *words], timeout=60, check=False).returncode == code
 
 
-def test_a_socket_that_is_passed_is_not_believed_to_be_where_it_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_a_passed_socket_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("0.0.0.0", 0)) as passed:
-        monkeypatch.setattr(listening, "FIRST_PASSED_SOCKET", passed.detach())
+        monkeypatch.setattr(http_server, "FIRST_PASSED_SOCKET", passed.detach())
         monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
         monkeypatch.setenv("LISTEN_FDS", "1")
         with pytest.raises(ValueError, match=r"0\.0\.0\.0 can be reached from other machines"):
-            run(Setup({"none": Path("nowhere")}, host="127.0.0.1"), lambda *_: None)
+            run_service(ServiceConfig({"none": Path("nowhere")}, host="127.0.0.1"), lambda *_: None)

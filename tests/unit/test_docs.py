@@ -1,7 +1,6 @@
 """The docs speak of what exists: the files, names, defaults and counts they give are those of the code."""
 
 import ast
-import inspect
 import re
 from pathlib import Path
 
@@ -10,10 +9,11 @@ from pydantic import BaseModel
 
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
-from dragoman.experiment.recipe import load_recipe
 from dragoman.models import cost
 from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.presets import PRESETS, preset
+from dragoman.recipes.catalog import library_path
+from dragoman.recipes.recipe import load_recipe
 from dragoman.training.config import (
     GuardConfig,
     LossConfig,
@@ -23,7 +23,6 @@ from dragoman.training.config import (
     StopConfig,
     TrainingConfig,
 )
-from dragoman.training.loss import label_smoothed
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "dragoman"
@@ -74,14 +73,12 @@ def exists(path: str, name: str) -> bool:
 
 def defaults() -> dict[tuple[str, str], str]:
     """Every option with its default, as the docs write it."""
-    fields = {
+    return {
         (config.__name__, name): str(field.get_default())
         for config in CONFIGS
         for name, field in config.model_fields.items()
         if not field.is_required()
     }
-    loss = inspect.signature(label_smoothed).parameters.values()
-    return fields | {("label_smoothed", p.name): str(p.default) for p in loss if p.default is not p.empty}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -109,6 +106,7 @@ def test_the_page_on_the_paper_lists_every_option_that_can_depart_from_it() -> N
     structure = {("TransformerConfig", "family"), ("SearchOptions", "penalty"), ("SearchOptions", "max_length")}
     structure |= {("TrainingConfig", part) for part in ("batch", "loss", "optimizer", "schedule", "stop", "guard")}
     structure |= {("TrainingConfig", part) for part in ("snapshots", "checkpoints", "validate_every", "log_every")}
+    structure.add(("TrainingConfig", "loader_workers"))
     assert {option for option in defaults() if option[0] != "RecurrentConfig"} - structure - said == set()
 
 
@@ -128,23 +126,53 @@ def test_parameters_printed_and_counted_are_the_real_ones(page: str) -> None:
         assert printed == (str(row.parameters) if row and row.parameters else ""), name
 
 
-def test_every_source_file_has_its_place_in_the_design() -> None:
-    table = read("design.md").partition("### What exists")[2].partition("### What is planned")[0]
-    room, placed = "", set()
-    for row in re.findall(r"^\| *(\w*) *\| `([\w/]+\.py)` \|", table, re.MULTILINE):
-        room = row[0] or room
-        placed.add(row[1] if row[1] == f"{room}.py" else f"{room}/{row[1]}")
-    files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")}
-    assert placed == files
-
-
 def test_the_training_of_the_inspection_guide_is_the_dates_recipe_looked_at_every_30_updates() -> None:
     command = read("guides/inspect.md").partition("dragoman train dates/recipe.yaml")[2].partition("dragoman evolve")[0]
     changes = re.findall(r"--set (\S+)", command)
-    training = load_recipe(ROOT / "recipes" / "dates.yaml", changes).training
+    training = load_recipe(library_path("dates"), changes).training
     assert (training.validate_every, training.stop.updates, training.schedule.warmup) == (30, 300, 60)
+
+
+def test_every_picture_has_a_caption_below() -> None:
+    pages = [ROOT / "README.md", *PAGES]
+    pictures = [
+        (page, line) for page in pages for line in page.read_text(encoding="utf-8").split("\n\n") if line[:2] == "!["
+    ]
+    assert len(pictures) > 6
+    for page, picture in pictures:
+        below = page.read_text(encoding="utf-8").partition(f"{picture}\n\n")[2].partition("\n\n")[0]
+        assert re.fullmatch(r"\*[^*].*[^*]\*", below, re.DOTALL), f"{page.name}: {picture}"
 
 
 def test_the_readme_leads_to_every_guide() -> None:
     linked = set(re.findall(r"\(docs/guides/([\w-]+)\.md\)", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert linked == {page.stem for page in (DOCS / "guides").glob("*.md")}
+
+
+def test_only_the_roadmap_speaks_of_what_is_missing() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(page for page in PAGES if page.stem != "roadmap")]
+    promise = re.compile(r"\b(?:planned|not here yet|not supported yet|coming soon)\b|\| not yet \|", re.IGNORECASE)
+    assert [page.name for page in pages if promise.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_every_script_that_a_page_runs_exists() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+    scripts = {
+        script
+        for page in pages
+        for script in re.findall(r"(?:bench|tests|scripts)/[\w/]+\.py", page.read_text(encoding="utf-8"))
+    }
+    assert len(scripts) > 30
+    assert sorted(script for script in scripts if not (ROOT / script).is_file()) == []
+
+
+def test_every_file_that_the_design_page_names_exists_and_is_short() -> None:
+    page = read("design.md")
+    files = [file for file in re.findall(r"`([a-z_]\w*(?:/\w+)*\.py)`", page) if file != "test_structure.py"]
+    assert len(files) > 50
+    assert [file for file in files if not (PACKAGE / file).is_file()] == []
+    for title, most in (("`translate`", 12), ("`train`", 16), ("request", 12)):
+        listed = page.partition(f"## The life of a {title}\n")[2].partition("\n## ")[0]
+        steps = re.findall(r"^\d+\. `([\w/]+\.py)`", listed, re.MULTILINE)
+        assert 5 < len(steps) <= most
+        assert all(len((PACKAGE / step).read_text(encoding="utf-8").splitlines()) <= 500 for step in steps)

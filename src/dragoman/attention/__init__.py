@@ -1,1 +1,1 @@
-"""Attention: scores, masks, the weighted mix of values, several heads, and the seam to look inside (section 3.2)."""
+"""Attention: score functions, masks, multi-head attention, and taps that record attention weights."""

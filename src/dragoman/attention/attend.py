@@ -1,7 +1,7 @@
-"""Attention proper: a softmax over the visible scores, then the mix of the values by those weights (section 3.2.1).
+"""Attention: a softmax over the scores of visible keys, then the weighted sum of the values.
 
-There is one true path, `explicit`, which has the weights in its hand and so can show, replace or re-weight them; and
-fused kernels, which give the same mix faster and never hold the weights. `Attend` takes the fastest that is allowed.
+The `explicit` path computes the weights, so that a tap can read or replace them. Fused kernels compute the same sum
+faster without storing the weights. `Attend` takes the fastest path that is allowed.
 """
 
 from typing import Any, Literal
@@ -13,27 +13,27 @@ from torch.nn import functional as F
 
 from dragoman.attention import mask
 from dragoman.attention.score import Score
-from dragoman.attention.tap import Seam, Vectors
+from dragoman.attention.tap import AttentionVectors, Seam
 
 Path = Literal["explicit", "fused"]
 
 FUSED_BF16_BACKWARD_FROM = 256
-"""On CPUs the fused kernel's backward in bfloat16 is several times slower than the explicit path on short sequences;
-they meet at about this many keys (docs/results.md)."""
+"""The number of keys from which the fused kernel's bfloat16 backward pass on CPUs is as fast as the explicit path; on
+short sequences it is several times slower (docs/results.md)."""
 
 
 def fastest_path(device: str, dtype: torch.dtype, num_keys: int, with_gradient: bool) -> Path:
-    """The path to take where both are allowed, from what was measured."""
+    """Return the attention path that was faster in benchmarks on this device and data type."""
     if device == "cpu" and dtype == torch.bfloat16 and with_gradient and num_keys < FUSED_BF16_BACKWARD_FROM:
         return "explicit"
     return "fused"
 
 
 class Attend(Seam):
-    """Mix the values by how well their keys answer each query.
+    """Compute the sum of the values, weighted by the softmax of the scores.
 
-    `path` is for tests and measurements; left out, each call takes the fastest path. A query that sees no key at all
-    gets weights of zero and so a mix of zero, never NaN.
+    `path` is for tests and benchmarks; by default each call takes the fastest path. A query without visible keys gets
+    zero weights and a zero output, never NaN.
     """
 
     def __init__(self, score: Score, dropout: float = 0.0, path: Path | None = None) -> None:
@@ -52,13 +52,15 @@ class Attend(Seam):
         causal: bool = False,
         reweight: Float[Tensor, "#batch #heads queries keys"] | None = None,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """`key` must have gone through `score.prepare`. `causal` hides what comes after a query: the same as meeting
-        `visible` with `mask.causal`, but a fused kernel need not be given the mask. `reweight` multiplies the weights
-        after the softmax, without normalising again (Luong's local attention).
+        """Return the weighted sum of the values for each query. `key` must be an output of `score.prepare`.
+
+        `causal` hides the positions after a query: the same as combining `visible` with `mask.causal`, but a fused
+        kernel needs no mask tensor. `reweight` multiplies the weights after the softmax, without normalising again
+        (Luong's local attention).
         """
         if causal and query.shape[-2] != key.shape[-2]:
             raise ValueError(
-                f"causal needs a key for each query, not {key.shape[-2]} for {query.shape[-2]}: use visible"
+                f"causal needs as many keys as queries, not {key.shape[-2]} and {query.shape[-2]}: pass visible instead"
             )
         tap = self.tap()
         power = self.score.power
@@ -71,7 +73,7 @@ class Attend(Seam):
         if reweight is not None:
             weights = weights * reweight
         if tap is not None:
-            weights = tap.see(self, weights, visible, Vectors(query, key, value))
+            weights = tap.see(self, weights, visible, AttentionVectors(query, key, value))
         return torch.matmul(F.dropout(weights, self.dropout, self.training), value)
 
     def _path(self, query: Tensor, key: Tensor, value: Tensor) -> Path:
@@ -82,7 +84,7 @@ class Attend(Seam):
 def masked_softmax(
     scores: Float[Tensor, "*shape queries keys"], visible: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "*shape queries keys"]:
-    """Softmax over the visible keys; hidden keys weigh exactly zero, also where nothing is visible."""
+    """Return the softmax over visible keys; hidden keys get weight 0, even if a query has no visible key."""
     hidden = None if visible is None else ~visible
     if not torch.is_grad_enabled():
         return _softmax(scores, hidden)
@@ -99,8 +101,10 @@ def _softmax(scores: Tensor, hidden: Tensor | None) -> Tensor:
 
 
 class _MaskedSoftmax(torch.autograd.Function):
-    """In the precision of the scores, also under autocast: sums are float32 inside the kernel, and what comes out would
-    be rounded for the next product anyway. A hidden key weighs zero, so its gradient is zero without being told.
+    """Softmax in the precision of the scores, also under autocast.
+
+    Sums are float32 inside the kernel, and the result would be rounded for the next product anyway. A hidden key weighs
+    zero, so its gradient is zero without a mask.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Several attentions side by side, each in a small space of its own (section 3.2.2), and the cache of what they saw."""
+"""Multi-head attention (section 3.2.2 of the paper), and its key-value cache."""
 
 from typing import NamedTuple
 
@@ -11,25 +11,25 @@ from dragoman.attention.score import ScaledDot
 
 
 class KeyValue(NamedTuple):
-    """The projected keys and values of the positions seen so far: all that attention remembers of them."""
+    """A key-value cache: the projected keys and values of the positions so far."""
 
     key: Float[Tensor, "batch heads keys d_k"]
     value: Float[Tensor, "batch heads keys d_v"]
 
     def append(self, new: "KeyValue") -> "KeyValue":
-        """The cache after more positions."""
+        """Return the cache with the positions of `new` appended."""
         return KeyValue(torch.cat([self.key, new.key], dim=2), torch.cat([self.value, new.value], dim=2))
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValue":
-        """The cache of these rows, in this order."""
+        """Return the cache with the selected batch rows, in the given order."""
         return KeyValue(self.key.index_select(0, rows), self.value.index_select(0, rows))
 
 
 class MultiHead(nn.Module):
-    """Project, split into heads, attend, join, project.
+    """Multi-head attention: project, split into heads, attend, concatenate, project.
 
-    d_k = d_v = d_model / num_heads unless given: Table 3's rows B vary d_k alone. The paper draws no bias in the
-    projections; `bias=True` is what torch, fairseq and others do.
+    By default d_k = d_v = d_model / num_heads; rows B of the paper's Table 3 vary d_k alone. The paper's projections
+    have no bias; those of torch and fairseq do, as with `bias=True`.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class MultiHead(nn.Module):
         self.attend = Attend(ScaledDot(), dropout)
 
     def remember(self, seen: Float[Tensor, "batch keys d_model"]) -> KeyValue:
-        """Keys and values of positions that may be asked about, in the form `forward` and the cache take."""
+        """Project the hidden states `seen` to keys and values, for `forward` and for the cache."""
         return KeyValue(self._split(self.key(seen)), self._split(self.value(seen)))
 
     def forward(
         self,
-        asking: Float[Tensor, "batch queries d_model"],
+        query: Float[Tensor, "batch queries d_model"],
         seen: KeyValue,
         visible: Bool[Tensor, "#batch #heads #queries keys"] | None = None,
         *,
         causal: bool = False,
     ) -> Float[Tensor, "batch queries d_model"]:
-        heads = self.attend(self._split(self.query(asking)), seen.key, seen.value, visible, causal=causal)
+        heads = self.attend(self._split(self.query(query)), seen.key, seen.value, visible, causal=causal)
         joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return joined
 

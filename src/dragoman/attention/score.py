@@ -1,7 +1,7 @@
-"""How well a key answers a query: the score functions from Bahdanau (2015) to the paper's section 3.2.1.
+"""Attention score functions, from Bahdanau et al. (2015) to the scaled dot product.
 
-A score has two halves. `prepare` is the part that depends on the key alone: a decoder that asks step by step does it
-once per source. `forward` compares queries with prepared keys.
+A score has two parts. `prepare` depends on the key alone: a step-by-step decoder computes it once per source. `forward`
+compares queries with prepared keys.
 """
 
 import math
@@ -17,13 +17,13 @@ Scores = Float[Tensor, "*batch queries keys"]
 
 
 class Score(nn.Module):
-    """One number for each pair of query and key."""
+    """A score function: one number for each pair of query and key."""
 
     power: ClassVar[float | None] = None
-    """Set where the score is nothing but q . k * d_k ** power: that, fused kernels can do."""
+    """The exponent if the score is q . k * d_k ** power, which fused kernels can compute; otherwise None."""
 
     def prepare(self, key: Keys) -> Float[Tensor, "*#batch keys d_prepared"]:
-        """What of the comparison can be computed before the query is known."""
+        """Return the part of the score that depends on the keys alone; `forward` takes it as `key`."""
         return key
 
     def forward(self, query: Queries, key: Float[Tensor, "*#batch keys d_prepared"]) -> Scores:
@@ -31,7 +31,7 @@ class Score(nn.Module):
 
 
 class Dot(Score):
-    """q . k  (Luong et al., 2015)."""
+    """Dot-product score: q . k (Luong et al., 2015)."""
 
     power = 0.0
 
@@ -40,7 +40,7 @@ class Dot(Score):
 
 
 class ScaledDot(Score):
-    """q . k / sqrt(d_k): without the division the softmax saturates as d_k grows (section 3.2.1)."""
+    """Scaled dot-product score: q . k / sqrt(d_k). Without the division the softmax saturates as d_k grows."""
 
     power = -0.5
 
@@ -50,7 +50,7 @@ class ScaledDot(Score):
 
 
 class General(Score):
-    """q . W k  (Luong et al., 2015)."""
+    """General score: q . W k (Luong et al., 2015)."""
 
     def __init__(self, d_query: int, d_key: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class General(Score):
 
 
 class Additive(Score):
-    """v . tanh(W q + U k)  (Bahdanau et al., 2015, appendix A.1.2)."""
+    """Additive score: v . tanh(W q + U k) (Bahdanau et al., 2015, appendix A.1.2)."""
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Additive(Score):
 
 
 class Concat(Score):
-    """v . tanh(W [q; k])  (Luong et al., 2015): one matrix over both, read here as its two halves."""
+    """Concat score: v . tanh(W [q; k]) (Luong et al., 2015). W is applied in two halves, to q and to k."""
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Concat(Score):
         return nn.functional.linear(key, self.joint.weight[:, self.d_query :])
 
     def forward(self, query: Queries, key: Float[Tensor, "*#batch keys d_hidden"]) -> Scores:
-        asked = nn.functional.linear(query, self.joint.weight[:, : self.d_query])
-        hidden = torch.tanh(asked[..., :, None, :] + key[..., None, :, :])  # [*batch, queries, keys, d]
+        projected = nn.functional.linear(query, self.joint.weight[:, : self.d_query])
+        hidden = torch.tanh(projected[..., :, None, :] + key[..., None, :, :])  # [*batch, queries, keys, d]
         scores: Tensor = self.value(hidden)
         return scores.squeeze(-1)

@@ -1,12 +1,12 @@
-"""The one seam into attention: read every map of any model by its qualified name, or replace it.
+"""Taps: read or replace every attention map of a model by its qualified name.
 
     with Tap(model) as tap:
         model(source, target)
     tap["decoder.layers.2.cross_attention"]      # [batch, heads, queries, keys]
 
-A tap belongs to the thread (more exactly: the context) that opened it, not to the model: nothing is stored on
-the modules, another thread that decodes with the same model is not seen, and without a tap no weights exist at all.
-Taps nest. The outer one acts first, so a reading tap inside an editing one reads the edited weights.
+A tap belongs to the thread (precisely, the context) that opened it, not to the model. Nothing is stored on the modules.
+A tap does not record other threads that use the same model. Without a tap, fused kernels compute no weights at all.
+Taps nest. The outer tap acts first, so a reading tap inside an editing tap reads the edited weights.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,13 +27,13 @@ class Seam(nn.Module):
     """A module whose attention weights a tap can read and replace."""
 
     def tap(self) -> "Tap | None":
-        """The innermost open tap that covers this module, if there is one."""
+        """Return the innermost open tap that covers this module, or None."""
         tap = _open_tap.get()
         return tap if tap is not None and tap.covers(self) else None
 
 
-class Vectors(NamedTuple):
-    """Queries, keys and values, split into heads. The keys have gone through the score's `prepare`."""
+class AttentionVectors(NamedTuple):
+    """Queries, keys and values, split into heads. The keys are the output of the score's `prepare`."""
 
     query: Float[Tensor, "batch heads queries d_query"]
     key: Float[Tensor, "batch heads keys d_key"]
@@ -42,31 +42,31 @@ class Vectors(NamedTuple):
 
 @dataclass(frozen=True)
 class Sight:
-    """What one call of one attention showed: the argument of an edit."""
+    """The data of one call of an attention module, passed to the `edit` function of a tap."""
 
     name: str
-    """Where: the qualified name of the attention."""
+    """The qualified name of the attention."""
     weights: Weights
-    """After the softmax and any re-weighting, before dropout; part of the autograd graph."""
+    """The weights after the softmax and any re-weighting, before dropout; part of the autograd graph."""
     visible: Bool[Tensor, "..."] | None
-    """Which keys each query may see, as given to the attention; None = all."""
+    """The mask of keys that each query may see; None: all keys."""
     position: int
     """Position of the first query: 0 in teacher forcing, the number of steps done in step-by-step decoding."""
-    vectors: Vectors
-    """What was compared and what is mixed, as the attention was given it."""
+    vectors: AttentionVectors
+    """The queries, keys and values of the call."""
 
 
 Edit = Callable[[Sight], Weights | None]
-"""Gives the weights to use instead, or None to leave them as they are."""
+"""Function that returns the weights to use instead, or None to keep the weights."""
 
 
 class Tap(Mapping[str, Weights]):
-    """Reads attention maps while it is open; with `edit`, replaces them too.
+    """A context manager that records attention maps by qualified name; `edit` replaces the weights.
 
-    As a mapping it goes from qualified name to map. Step-by-step decoding calls each attention once per step; its map
-    is the steps stacked along the query axis, with zero for the keys that came later. Beam search moves rows between
-    steps, so there `steps` gives the single maps, and a forced pass over the chosen output gives the whole one.
-    Each pass wants a tap of its own: two under one tap count as the steps of one.
+    Step-by-step decoding calls each attention module once per step; the map then has the steps stacked along the query
+    axis, with zeros for later keys. Beam search moves rows between steps: use `steps` for the maps of single steps, or
+    score the chosen output under a tap for the whole map. Use one tap per pass: two passes under one tap count as steps
+    of one pass.
     """
 
     def __init__(self, model: nn.Module, edit: Edit | None = None) -> None:
@@ -78,7 +78,7 @@ class Tap(Mapping[str, Weights]):
 
     def __enter__(self) -> "Tap":
         if self._token is not None:
-            raise ValueError("this tap is already open; make another one")
+            raise ValueError("this tap is already open: create another Tap")
         self._outer = _open_tap.get()
         self._token = _open_tap.set(self)
         return self
@@ -91,11 +91,11 @@ class Tap(Mapping[str, Weights]):
         self._token = self._outer = None
 
     def covers(self, module: Seam) -> bool:
-        """Whether this tap or one around it looks at the module."""
+        """Return True if this tap or an outer tap records the attention module."""
         return module in self._names or (self._outer is not None and self._outer.covers(module))
 
-    def see(self, module: Seam, weights: Weights, visible: Tensor | None, vectors: Vectors) -> Weights:
-        """Called by the attention itself: keeps the weights and gives those to go on with."""
+    def see(self, module: Seam, weights: Weights, visible: Tensor | None, vectors: AttentionVectors) -> Weights:
+        """Record the weights of a call and return the weights to use. Called by the attention module."""
         if self._outer is not None and self._outer.covers(module):
             weights = self._outer.see(module, weights, visible, vectors)
         name = self._names.get(module)
@@ -110,10 +110,10 @@ class Tap(Mapping[str, Weights]):
         return weights
 
     def steps(self, name: str) -> list[Weights]:
-        """The map of each single call, in order."""
+        """Return the recorded maps of an attention module, one per call, in order."""
         if name not in self._steps:
             known = ", ".join(self._names.values()) or "none"
-            raise KeyError(f"no attention named {name!r} was used while the tap was open; the model has: {known}")
+            raise KeyError(f"no attention map named {name!r} was recorded: give another name; the model has: {known}")
         return list(self._steps[name])
 
     def __getitem__(self, name: str) -> Weights:
@@ -133,7 +133,7 @@ _open_tap: ContextVar[Tap | None] = ContextVar("open_tap", default=None)
 
 
 def seams(model: nn.Module) -> Iterator[tuple[str, Seam]]:
-    """Every attention of a model with its qualified name: the path of the module that owns it."""
+    """Yield every attention module of a model with its qualified name, the path of its parent module."""
     for path, module in model.named_modules():
         if isinstance(module, Seam):
             yield path.rpartition(".")[0] or path, module
@@ -142,7 +142,7 @@ def seams(model: nn.Module) -> Iterator[tuple[str, Seam]]:
 def _same_shape(name: str, edited: Tensor, weights: Tensor) -> Tensor:
     if edited.shape != weights.shape:
         raise ValueError(
-            f"the edit of {name} gave shape {tuple(edited.shape)} for weights of shape {tuple(weights.shape)}"
+            f"the edit of {name} returned shape {tuple(edited.shape)}: return shape {tuple(weights.shape)}"
         )
     return edited
 
@@ -151,8 +151,8 @@ def _stack(name: str, steps: list[Tensor]) -> Weights:
     rows = {step.shape[0] for step in steps}
     if len(rows) > 1:
         raise ValueError(
-            f"the steps of {name} have different rows ({sorted(rows)}), as beam search makes them; "
-            "read them one by one with steps(), or tap a forced pass over the chosen output"
+            f"the steps of {name} have different numbers of rows ({sorted(rows)}), as in beam search: "
+            "read single steps with steps(), or score the chosen output under a tap"
         )
     if len(steps) == 1:
         return steps[0]

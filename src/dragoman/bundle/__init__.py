@@ -1,19 +1,11 @@
-"""A trained model as one folder, verified before anything of it is loaded. No pickle, and no torch."""
+"""Bundles: folders with a trained model. Files are verified before loading, without pickle or torch."""
 
 from dragoman.bundle.card import Card, CardData, CardScore
-from dragoman.bundle.info import BundleInfo, Export, Proof
-from dragoman.bundle.reading import Bundle, demo_folder, open_bundle
+from dragoman.bundle.info import BundleInfo, Export, ExportCheck
+from dragoman.bundle.reading import Bundle, demo_folder, open_bundle, unfinished_note
 from dragoman.bundle.writing import write_bundle
 
 __all__ = [
-    "Bundle",
-    "BundleInfo",
-    "Card",
-    "CardData",
-    "CardScore",
-    "Export",
-    "Proof",
-    "demo_folder",
-    "open_bundle",
-    "write_bundle",
-]
+    "Bundle", "BundleInfo", "Card", "CardData", "CardScore", "Export", "ExportCheck",
+    "demo_folder", "open_bundle", "unfinished_note", "write_bundle",
+]  # fmt: skip

@@ -1,110 +1,95 @@
-"""What a bundle is made of: the names of its files, its description, and the manifest that answers for them."""
+"""The schemas of a bundle's config.json and manifest.json."""
 
 import hashlib
-from collections.abc import Callable
-from typing import Any, Final, Literal
+import re
+from functools import partial
+from operator import is_, not_
+from typing import Final, Literal
 
-from pydantic import Field, JsonValue, model_serializer
+from pydantic import Field, JsonValue
 
+from dragoman.bundle.alignment_head import Heads
+from dragoman.bundle.file_names import EXPORTED
 from dragoman.config import Config
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.durable import FileInfo
+from dragoman.io.durable import FileInfo
 from dragoman.models.config import ModelConfig
 from dragoman.version import __version__
 
-MANIFEST: Final = "manifest.json"
-NEXT_MANIFEST: Final = "manifest.next.json"
-"""The manifest of a change that was broken off: it holds if config.json is already the one that it answers for."""
-CONFIG: Final = "config.json"
-CARD: Final = "card.json"
-README: Final = "README.md"
-WEIGHTS: Final = "model.safetensors"
-VOCABULARIES: Final = ({"vocab.model"}, {"vocab.source.model", "vocab.target.model"})
-"""The files of a joint vocabulary, or of separate ones."""
-
-LARGEST: Final = dict.fromkeys((CONFIG, CARD, MANIFEST, NEXT_MANIFEST), 1 << 20) | dict.fromkeys(
-    set().union(*VOCABULARIES), 1 << 26
-)
-"""Bytes of the files that are parsed whole: a larger one is not what it says it is."""
-
-EXPORTED: Final = "ctranslate2."
-"""How the names of files begin that hold an export's weights."""
-
 Store = Literal["float32", "float16"]
-"""How weights are written: as they were trained, or in half the space."""
+"""The data type of stored weights: float32 as in training, or float16 in half the space."""
 
 ExportStore = Literal["float32", "int16", "int8"]
-"""How an export keeps its matrices: as they are, or rounded to whole numbers with a scale."""
+"""The data type of an export's matrices: float32, or quantised to int16 or int8."""
+
+_LANGUAGE: Final = re.compile(r"[a-z]{2}(?:[-_]\w+)*$")
 
 
 class BundleInfo(Config):
-    """All that running the model takes beside its weights and its vocabulary: config.json."""
+    """The content of config.json: the architecture, the search options and the languages of the model.
 
-    format_version: Literal[1] = Field(1, description="which layout of the folder this is")
-    model: ModelConfig = Field(description="the model that the weights belong to")
-    search: dict[str, JsonValue] = Field({}, description="the search options it is meant to be used with")
-    source_language: str | None = Field(None, description="what it reads, as a language code")
-    target_language: str | None = Field(None, description="what it writes, as a language code")
-    dragoman: str = Field(__version__, description="the version of dragoman that wrote the bundle")
-    alignment_heads: tuple[AlignmentHead, ...] = Field(
-        (), description="where to look for word alignments: one head, or several whose mean is taken; absent if unknown"
+    Empty alignment heads and an unset `protect`, like empty exports in the manifest, are omitted, so that older bundles
+    keep their hashes.
+    """
+
+    format_version: Literal[1] = Field(1, description="version of the bundle format")
+    model: ModelConfig = Field(description="architecture of the model")
+    search: dict[str, JsonValue] = Field({}, description="default search options")
+    source_language: str | None = Field(None, description="source language code")
+    target_language: str | None = Field(None, description="target language code")
+    dragoman: str = Field(__version__, description="version of dragoman that wrote the bundle")
+    alignment_heads: Heads = Field((), exclude_if=not_, description="heads for word alignment; several are averaged")
+    protect: bool | None = Field(
+        None,
+        exclude_if=partial(is_, None),
+        description="true: translations keep placeholders, addresses, code, emoji and digits; null: by the languages",
     )
 
-    @model_serializer(mode="wrap")
-    def _without_what_is_unknown(self, whole: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """A bundle that says nothing of heads is, byte for byte, what it was before they could be said."""
-        fields = whole(self)
-        if not self.alignment_heads:
-            fields.pop("alignment_heads", None)
-        return fields
+    @property
+    def protects(self) -> bool:
+        """True if translations keep placeholders, addresses, code, emoji and digits by default.
+
+        Unless `protect` is set, this is so if the codes of two different languages are given (ISO 639-1, such as en and
+        pt-BR): dates or phonemes are written with other codes.
+        """
+        if self.protect is not None:
+            return self.protect
+        codes = [_LANGUAGE.match(code) for code in (self.source_language or "", self.target_language or "")]
+        return all(codes) and self.source_language != self.target_language
 
 
-class Proof(Config):
-    """What was compared before an export was called one."""
+class ExportCheck(Config):
+    """The result of comparing an export with torch."""
 
-    texts: int = Field(ge=0, description="sentences that both engines translated")
-    identical: int = Field(ge=0, description="of which so many translations were the same, token by token")
-    largest_difference: float = Field(ge=0.0, description="of the log-probabilities of one token, over all of them")
-    mean_difference: float = Field(ge=0.0, description="the same in the mean")
-    held_out: bool = Field(description="whether they were sentences kept from training, or made up of the vocabulary")
+    texts: int = Field(ge=0, description="number of sentences that both engines translated")
+    identical: int = Field(ge=0, description="number of sentences with identical translations")
+    largest_difference: float = Field(ge=0.0, description="largest difference of token log-probabilities")
+    mean_difference: float = Field(ge=0.0, description="mean difference of token log-probabilities")
+    held_out: bool = Field(description="true for held-out sentences, false for sentences of random tokens")
 
 
 class Export(Config):
-    """The model in the words of another engine, and what that was compared with."""
+    """An export of the model for CTranslate2, and the result of its comparison with torch."""
 
-    engine: Literal["ctranslate2"] = Field("ctranslate2", description="whose words")
-    store: ExportStore = Field(description="how its matrices are kept")
-    file: FileInfo = Field(description="its weights")
-    kept: bool = Field(
-        description="whether the file is in the bundle; else it is made from the bundle's weights when it is needed, "
-        "and must come out as described"
-    )
-    alignment_heads: tuple[AlignmentHead, ...] = Field((), description="the heads whose attention it shows")
-    proof: Proof = Field(description="how it was tried")
+    engine: Literal["ctranslate2"] = Field("ctranslate2", description="inference engine")
+    store: ExportStore = Field(description="data type of the matrices")
+    file: FileInfo = Field(description="file with the weights of the export")
+    kept: bool = Field(description="true if the bundle contains the file; false: the file is created on opening")
+    alignment_heads: Heads = Field((), description="heads whose attention the export returns")
+    proof: ExportCheck = Field(description="result of the comparison with torch")
 
     @staticmethod
-    def untried(
-        content: bytes, store: ExportStore = "float32", kept: bool = True, heads: tuple[AlignmentHead, ...] = ()
-    ) -> "Export":
-        """What is to be said of these weights before anything was compared."""
+    def unchecked(content: bytes, store: ExportStore = "float32", kept: bool = True, heads: Heads = ()) -> "Export":
+        """Return the entry of an export that has not been compared with torch yet."""
         sha256 = hashlib.sha256(content).hexdigest()
         file = FileInfo(file=f"{EXPORTED}{store}.{sha256[:8]}.bin", sha256=sha256, num_bytes=len(content))
-        nothing = Proof(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
+        nothing = ExportCheck(texts=0, identical=0, largest_difference=0.0, mean_difference=0.0, held_out=False)
         return Export(store=store, file=file, kept=kept, alignment_heads=heads, proof=nothing)
 
 
 class BundleManifest(Config):
-    """Every file of the bundle, byte for byte: manifest.json."""
+    """The content of manifest.json: the size and hash of every file in the bundle, and the exports."""
 
-    format_version: Literal[1] = Field(1, description="which layout of the folder this is")
-    kind: Literal["bundle"] = Field("bundle", description="told apart from the manifest of a prepared folder")
-    files: tuple[FileInfo, ...] = Field(description="the files it answers for; no other is ever read")
-    exports: tuple[Export, ...] = Field((), description="the same model for other engines")
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_there(self, whole: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Without exports it is, byte for byte, what it was before there were any."""
-        fields = whole(self)
-        if not self.exports:
-            fields.pop("exports", None)
-        return fields
+    format_version: Literal[1] = Field(1, description="version of the bundle format")
+    kind: Literal["bundle"] = Field("bundle", description="kind of folder: a bundle, not a prepared folder")
+    files: tuple[FileInfo, ...] = Field(description="files of the bundle; other files are ignored")
+    exports: tuple[Export, ...] = Field((), exclude_if=not_, description="exports of the model for other engines")

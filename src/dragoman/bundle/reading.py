@@ -1,7 +1,8 @@
-"""Opening a bundle: every file is compared with the manifest before anything of it is loaded."""
+"""Open a bundle; compare all files with the manifest before loading the model."""
 
 import hashlib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from importlib.resources import files
 from math import prod
@@ -14,150 +15,151 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
 from dragoman.bundle.card import Card
-from dragoman.bundle.info import (
-    CARD,
-    CONFIG,
-    LARGEST,
-    MANIFEST,
-    NEXT_MANIFEST,
-    VOCABULARIES,
-    WEIGHTS,
-    BundleInfo,
-    BundleManifest,
-    Export,
-)
-from dragoman.config import Config
-from dragoman.data import hashed
-from dragoman.data.durable import DamageError, damage, digest, verify
-from dragoman.data.vocab import Vocab
+from dragoman.bundle.file_names import CARD, CONFIG, LARGEST, MANIFEST, NEXT_MANIFEST, VOCABULARIES, WEIGHTS
+from dragoman.bundle.info import BundleInfo, BundleManifest, Export
+from dragoman.config import Config, describe_first
+from dragoman.io import hashed_json
+from dragoman.io.durable import DamageError, find_damage, hash_file, verify_files
 from dragoman.models.cost import parameters
+from dragoman.text.vocab import Vocab
 
-MEND: Final = "copy the whole bundle again from where it came"
-
-_OF_A_RUN: Final = ("log.jsonl", "prepared")
-"""What a training leaves in its folder before there is a model."""
+FIX: Final = "copy the whole bundle again from its origin"
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle whose files are what was written."""
+    """An open bundle (model folder) whose files match the manifest."""
 
     folder: Path
     info: BundleInfo
     card: Card
     sha256: str
-    """Of the manifest, which holds the hash of every other file: the identity of the bundle, its exports included."""
+    """Hash of the manifest, which identifies the bundle with its exports."""
     model_sha256: str
-    """Of what decides the translations alone: it stays when an export is added, or the card is written anew."""
+    """Hash of config.json, the weights and the vocabulary, which adding an export does not change."""
     exports: tuple[Export, ...] = ()
-    """The same model for other engines."""
+    """Exports of the model for other engines."""
 
     @cached_property
     def vocab(self) -> Vocab:
-        """Read at its first use."""
+        """The vocabulary, loaded at the first access."""
         vocab, model = Vocab.load(self.folder), self.info.model
         sizes, expected = (vocab.source.size, vocab.target.size), (model.source_vocabulary, model.target_vocabulary)
         if sizes != expected:
-            raise ValueError(f"{self.folder}: the vocabulary has {sizes} ids, but the model {expected}; {MEND}")
+            raise ValueError(f"{self.folder}: the vocabulary sizes are {sizes}, but the model has {expected}; {FIX}")
         return vocab
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
-        """Every parameter by name, in float32 however it is stored; a matrix that is used twice comes once."""
+        """Return the parameters by name, in float32; a shared matrix appears under a single name."""
         with safe_open(self.folder / WEIGHTS, framework="numpy") as file:
             return {name: file.get_tensor(name).astype(np.float32, copy=False) for name in file.keys()}  # noqa: SIM118
 
 
 def open_bundle(folder: Path | str, verify: bool = True) -> Bundle:
-    """Opens a bundle, or the one in the folder `bundle` of a run.
+    """Open a bundle, or the bundle of a run folder; the string "demo" opens the built-in model.
 
-    Sizes are always compared with the manifest; without `verify`, hashes are not, and damage that keeps a file's size
-    goes unseen.
+    A run that is not finished has a bundle with its best weights so far; `card.unfinished` describes them.
+
+    File sizes are always compared with the manifest, hashes only with `verify`.
     """
-    folder = _home(Path(folder))
+    folder = _find_bundle(demo_folder() if folder == "demo" else Path(folder))
     name = current_manifest(folder)
     manifest = read_manifest(folder, name)
     _check_files(folder, manifest, verify)
-    info, card = _parsed(folder / CONFIG, BundleInfo), _parsed(folder / CARD, Card)
+    info, card = _read_config(folder / CONFIG, BundleInfo), _read_config(folder / CARD, Card)
     _check_weights(folder / WEIGHTS, info)
-    return Bundle(folder, info, card, digest(folder / name), _model_digest(manifest), manifest.exports)
+    return Bundle(folder, info, card, hash_file(folder / name), _model_digest(manifest), manifest.exports)
 
 
 def current_manifest(folder: Path) -> str:
-    """The manifest that holds: of a change that was broken off, the old one until the new config.json is there."""
+    """Return the name of the valid manifest: NEXT_MANIFEST after an interrupted change, otherwise MANIFEST."""
     if not (folder / NEXT_MANIFEST).is_file():
         return MANIFEST
     files = read_manifest(folder, NEXT_MANIFEST).files
-    there = any(info.file == CONFIG and damage(folder, info) is None for info in files)
+    there = any(info.file == CONFIG and find_damage(folder, info) is None for info in files)
     return NEXT_MANIFEST if there else MANIFEST
 
 
 def demo_folder() -> Path:
-    """The small model that comes with dragoman."""
+    """Return the folder of the built-in model."""
     folder = Path(str(files("dragoman") / "demo"))
     if not (folder / MANIFEST).is_file():
-        raise ValueError(
-            "this installation of dragoman has no demo model; train one of your own: dragoman train --help"
-        )
+        raise ValueError("this installation has no demo model: train a model with dragoman train")
     return folder
 
 
-def _home(folder: Path) -> Path:
-    """Where the bundle is: a run keeps it in a folder of its own."""
+def _find_bundle(folder: Path) -> Path:
+    """Return the bundle folder: the given folder or, of a run folder, its model or its best model so far."""
     if not folder.is_dir():
-        what = "this is a file, not a model's folder" if folder.is_file() else "there is no such folder"
-        raise ValueError(f"{folder}: {what}; dragoman train makes one")
+        what = "this is a file, not a model folder" if folder.is_file() else "there is no such folder"
+        raise ValueError(f"{folder}: {what}; {_suggest_model(folder)}")
     if (folder / MANIFEST).is_file():
         return folder
     if (folder / "bundle").is_dir():
         folder = folder / "bundle"
-    elif any((folder / name).exists() for name in _OF_A_RUN):
+    elif (folder / "best").is_dir():
+        folder = folder / "best"
+    elif (folder / "log.jsonl").exists() or (folder / "prepared").exists():
         raise ValueError(
-            f"{folder} is a run that did not finish, without a model yet: the command that began it goes on with it"
+            f"{folder} is a run without a model yet: wait for its first validation, or resume it with the same command"
         )
     elif (folder / "recipe.yaml").is_file():
-        raise ValueError(f"{folder} holds a recipe, but no model yet: train it with dragoman train")
+        raise ValueError(f"{folder} has a recipe, but no model: train the model with dragoman train")
     if not (folder / MANIFEST).is_file():
-        wrong = "the file is missing, so this is not a whole bundle"
-        raise DamageError(folder / MANIFEST, wrong, "give the folder that dragoman train has made")
+        wrong = "the file is missing, so this is not a complete bundle"
+        raise DamageError(folder / MANIFEST, wrong, "give a folder that dragoman train has written")
     return folder
 
 
+def _suggest_model(folder: Path) -> str:
+    """Return the nearest name of a folder, or of the built-in model, as a question; otherwise what to give."""
+    folders = [path for path in folder.parent.iterdir() if path.is_dir()] if folder.parent.is_dir() else []
+    names = {path.name: str(path) for path in folders} | {"demo": "demo"}
+    near = [] if folder.exists() else get_close_matches(folder.name, names, n=1, cutoff=0.75)
+    return f"did you mean {names[near[0]]}?" if near else "give a folder that dragoman train has written, or `demo`"
+
+
+def unfinished_note(folder: Path) -> str | None:
+    """Return a description of the weights of a run that is not finished; None for any other folder."""
+    path = folder / "best" / CARD
+    return _read_config(path, Card).unfinished if path.is_file() and not (folder / "bundle").is_dir() else None
+
+
 def read_manifest(folder: Path, name: str) -> BundleManifest:
-    """The manifest of this name, if it is one, and whole."""
+    """Read a manifest and verify its hash."""
     path = folder / name
     _refuse_link(folder, name)
-    body = hashed.read(path, MEND, LARGEST[name])
+    body = hashed_json.read(path, FIX, LARGEST[name])
     if body.get("kind") != "bundle":
-        raise ValueError(f"{folder}: this is a prepared folder, not a model; dragoman train makes a model of it")
+        raise ValueError(f"{folder}: this is a prepared folder, not a model; give a bundle or a run folder")
     if body.get("format_version") != 1:
         version = body.get("format_version")
-        raise ValueError(f"{path}: format {version} is not known here; install a newer dragoman to use this bundle")
+        raise ValueError(f"{path}: unknown format version {version}; install a newer dragoman to open this bundle")
     try:
         return BundleManifest.model_validate(body)
     except ValidationError as error:
-        raise DamageError(path, _one_line(error), MEND) from error
+        raise DamageError(path, describe_first(error.errors()), FIX) from error
 
 
 def _check_files(folder: Path, manifest: BundleManifest, hashes: bool) -> None:
     names = {info.file for info in manifest.files}
     missing = sorted({CONFIG, CARD, WEIGHTS} - names)
-    if missing or {name for name in names if name.startswith("vocab.")} not in VOCABULARIES:
-        what = missing[0] if missing else "one vocabulary"
-        raise DamageError(folder / MANIFEST, f"the manifest does not answer for {what}", MEND)
-    unanswered = [export.file for export in manifest.exports if export.kept and export.file not in manifest.files]
-    if unanswered:
-        raise DamageError(folder / MANIFEST, f"the manifest does not answer for {unanswered[0].file}", MEND)
+    if {name for name in names if name.startswith("vocab.")} not in VOCABULARIES:
+        missing.append("exactly one vocabulary")
+    missing += [one.file.file for one in manifest.exports if one.kept and one.file not in manifest.files]
+    if missing:
+        raise DamageError(folder / MANIFEST, f"the manifest does not list {missing[0]}", FIX)
     for info in manifest.files:
         _refuse_link(folder, info.file)
         if info.num_bytes > LARGEST.get(info.file, info.num_bytes):
-            raise DamageError(folder / info.file, f"{info.num_bytes:,} bytes are too many for this file", MEND)
-    verify(folder, manifest.files, hashes, MEND)
+            raise DamageError(folder / info.file, f"the file has {info.num_bytes:,} bytes, which is too large", FIX)
+    verify_files(folder, manifest.files, hashes, FIX)
 
 
 def _model_digest(manifest: BundleManifest) -> str:
-    """By the hashes of weights, vocabulary and config.json."""
+    """Return a hash over the hashes of the weights, the vocabulary and config.json."""
     names = {CONFIG, WEIGHTS}.union(*VOCABULARIES)
     rows = sorted(f"{info.sha256} {info.file}\n" for info in manifest.files if info.file in names)
     return hashlib.sha256("".join(rows).encode()).hexdigest()
@@ -165,33 +167,27 @@ def _model_digest(manifest: BundleManifest) -> str:
 
 def _refuse_link(folder: Path, name: str) -> None:
     if not (folder / name).resolve().is_relative_to(folder.resolve()):
-        raise DamageError(folder / name, "the file is a link that leads out of the bundle", MEND)
+        raise DamageError(folder / name, "the file is a symbolic link to a file outside the bundle", FIX)
 
 
-def _parsed(path: Path, kind: type[ConfigT]) -> ConfigT:
+def _read_config(path: Path, kind: type[ConfigT]) -> ConfigT:
     try:
         return kind.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise DamageError(path, _one_line(error), MEND) from error
+        raise DamageError(path, describe_first(error.errors()), FIX) from error
 
 
 def _check_weights(path: Path, info: BundleInfo) -> None:
-    """Looks at the header alone: what is stored must be as much as the model of the config has."""
+    """Check the data types and the number of parameters in the header of the weights file."""
     try:
         with safe_open(path, framework="numpy") as file:
             slices = [file.get_slice(name) for name in file.keys()]  # noqa: SIM118
             stored = sum(prod(part.get_shape()) for part in slices)
             types = {part.get_dtype() for part in slices}
     except SafetensorError as error:
-        raise DamageError(path, f"it cannot be read as safetensors ({error})", MEND) from error
+        raise DamageError(path, f"not a valid safetensors file ({error})", FIX) from error
     if not types <= {"F32", "F16"}:
-        raise DamageError(path, f"weights are F32 or F16, not {', '.join(sorted(types))}", MEND)
+        raise DamageError(path, f"the weights must be F32 or F16, not {', '.join(sorted(types))}", FIX)
     if stored != parameters(info.model):
         expected = parameters(info.model)
-        raise DamageError(path, f"it holds {stored:,} numbers, but the model of {CONFIG} has {expected:,}", MEND)
-
-
-def _one_line(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    where = ".".join(str(part) for part in problem["loc"])
-    return f"{where}: {problem['msg']}" if where else problem["msg"]
+        raise DamageError(path, f"the file has {stored:,} parameters, but the model in {CONFIG} has {expected:,}", FIX)

@@ -1,1 +1,1 @@
-"""The command line: one file per command; parses, calls, prints."""
+"""The command line, with one module per command."""

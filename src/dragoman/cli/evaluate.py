@@ -1,80 +1,87 @@
-"""`dragoman evaluate`: how good translations are, beside those of other systems and beside the literature."""
+"""`dragoman evaluate`: compute BLEU, chrF and TER for models and translation files."""
 
 import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
+
+from dragoman.cli.command import PAIRS_HELP, FieldsOption, complete_model, json_option, model_folder, output_option
 
 
 def evaluate(
     systems: Annotated[
         list[str],
-        typer.Argument(metavar="SYSTEM", help="Model folders, or files with translations; the first is the baseline."),
+        Argument(
+            metavar="SYSTEM",
+            help="Models (folders or `demo`) or translation files; the first is the baseline.",
+            autocompletion=complete_model,
+        ),
     ],
-    reference: Annotated[list[str], typer.Option(metavar="FILE", help="What is right; several may be given.")],
-    source: Annotated[str | None, typer.Option(metavar="FILE", help="What models have to translate.")] = None,
-    metrics: Annotated[
-        str, typer.Option(metavar="NAMES", help="Which scores: bleu, chrf, chrf++, ter.")
-    ] = "bleu,chrf,ter",
-    tokenised: Annotated[
-        bool, typer.Option("--tokenised", help="All text is tokenised already: BLEU adds nothing.")
-    ] = False,
-    lower_case: Annotated[bool, typer.Option("--lower-case", help="Do not tell A from a.")] = False,
-    compounds: Annotated[bool, typer.Option("--compounds", help="Split compounds for BLEU, as the paper did.")] = False,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the whole report there.")] = None,
-    hypotheses: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Write a model's translations there; once for each model.")
+    reference: Annotated[
+        list[str] | None, Option(metavar="FILE", help="Reference translations, one per line (repeatable).")
     ] = None,
+    source: Annotated[str | None, Option(metavar="FILE", help="Source sentences to translate, one per line.")] = None,
+    pairs: Annotated[str | None, Option(metavar="FILE", help=f"{PAIRS_HELP}; instead of the two.")] = None,
+    fields: FieldsOption = None,
+    metrics: Annotated[
+        str, Option(metavar="LIST", help="Metrics to compute, separated by commas: bleu, chrf, chrf++ or ter.")
+    ] = "bleu,chrf,ter",
+    tokenised: Annotated[bool, Option("--tokenised", help="Compute BLEU on text that is already tokenised.")] = False,
+    lower_case: Annotated[bool, Option("--lower-case", help="Compute BLEU and chrF on lower-cased text.")] = False,
+    compounds: Annotated[bool, Option("--compounds", help="Split compounds at hyphens before computing BLEU.")] = False,
+    json: Annotated[Path | None, json_option("Write a JSON report")] = None,
+    output: Annotated[list[Path] | None, output_option("Write a model's translations to FILE (repeatable).")] = None,
 ) -> None:
-    """Score translations: BLEU, chrF and TER with intervals and signatures.
+    """Score translations by BLEU, chrF and TER, with confidence intervals and signatures.
 
-    The numbers are those of the sacrebleu command. With several systems, each is compared with the first by paired
-    bootstrap. For papers that report tokenised lower-cased BLEU: --tokenised --lower-case.
+    The scores equal those of the sacrebleu command. Each other system is compared with the first by paired bootstrap
+    resampling. To compare with papers that report tokenised lower-cased BLEU, give --tokenised --lower-case.
+
+        dragoman evaluate run/ --source test.en --reference test.de
+
+        dragoman evaluate theirs.de ours.de --reference test.de
     """
     from rich.console import Console
 
-    from dragoman.cli.progress import shown
-    from dragoman.evaluation import report
-    from dragoman.evaluation.metrics import parse_names
-    from dragoman.evaluation.output import gather, is_bundle
-    from dragoman.evaluation.reading import Reading
-    from dragoman.evaluation.text import read_text
+    from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
+    from dragoman.cli.progress import show_progress
+    from dragoman.evaluation.metric_options import MetricOptions, parse_metrics
+    from dragoman.evaluation.report import evaluate_outputs, gather_outputs, is_bundle
+    from dragoman.evaluation.text_files import read_sides, read_text
 
-    options = report.EvaluateOptions(
-        metrics=parse_names(metrics),
-        reading=Reading(tokenised=tokenised, lower_case=lower_case, compounds=compounds),
-        command=shlex.join(["dragoman", *sys.argv[1:]]),
-    )
-    if compounds and "bleu" not in options.metrics:
-        raise ValueError("--compounds is about BLEU: add bleu to --metrics")
-    _require_places(hypotheses or [], sum(is_bundle(system) for system in systems), json)
-    sentences = read_text(source) if source is not None else None
-    references = [read_text(address) for address in reference]
-    with shown() as progress:
-        outputs = gather(systems, sentences, references, progress)
-        bundles = [output for output in outputs if output.kind == "bundle"]
-        for path, output in zip(hypotheses or [], bundles, strict=False):
-            path.write_text("".join(f"{line}\n" for line in output.lines), encoding="utf-8", newline="\n")
-        progress("score", 0, None)
-        made = report.evaluate(outputs, sentences, references, options)
+    names, paths = parse_metrics(metrics), output or []
+    options = MetricOptions(tokenised=tokenised, lower_case=lower_case, compounds=compounds)
+    if compounds and "bleu" not in names:
+        raise ValueError("--compounds needs BLEU: add bleu to --metrics")
+    models = [model_folder(system) for system in systems if is_bundle(system)]
+    num_models = len(models)
+    if paths and len(paths) != num_models:
+        raise ValueError(f"{len(paths)} --output files for {num_models} models: give one --output per model")
+    inputs = [*systems, *(reference or []), *filter(None, (source, pairs))]
+    for path in paths:
+        check_output_file("--output", path, inputs=inputs)
     if json is not None:
-        json.write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    console = Console(highlight=False, markup=False)
-    console.print(made.table())
-    for signature in made.signatures:
-        console.print(signature, soft_wrap=True)
-    for note in made.notes:
-        console.print(note)
-
-
-def _require_places(hypotheses: list[Path], num_models: int, json: Path | None) -> None:
-    """Translating may take an hour: whether its result has a place is asked before."""
-    if hypotheses and len(hypotheses) != num_models:
-        raise ValueError(f"{len(hypotheses)} --hypotheses but {num_models} models: give one for each, in their order")
-    for path in (*hypotheses, *([json] if json else [])):
-        if not path.parent.is_dir():
-            raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-        if path.is_dir():
-            raise ValueError(f"{path}: this is a folder; name a file")
+        check_output_file("--json", json, inputs=inputs)
+    check_different(*(("--output", path) for path in paths), ("--json", json))
+    text = read_text(source) if source is not None and pairs is None else None
+    references = [read_text(address) for address in reference or []]
+    if pairs is not None or fields is not None:
+        text, in_pairs = read_sides(source, None, pairs, fields)
+        references.insert(0, in_pairs)
+    if not references:
+        raise ValueError("no reference translations: give --reference FILE, or --pairs FILE")
+    with show_progress() as progress:
+        outputs = gather_outputs(systems, text, references, progress)
+        for path, of_model in zip(paths, (each for each in outputs if each.kind == "bundle"), strict=False):
+            write_output(path, "".join(f"{line}\n" for line in of_model.lines))
+        progress("score", 0, None)
+        command = shlex.join(["dragoman", *sys.argv[1:]])
+        report = evaluate_outputs(outputs, text, references, names, options, command)
+    if json is not None:
+        write_output(json, report.model_dump_json(indent=2) + "\n")
+    console = Console(highlight=False, markup=False, stderr=json == STDOUT)
+    console.print(report.table())
+    console.print(*report.signatures, sep="\n", soft_wrap=True)
+    console.print(*report.notes, sep="\n", end="\n" if report.notes else "")

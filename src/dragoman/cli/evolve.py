@@ -1,117 +1,87 @@
-"""`dragoman evolve`: how a run's attention came to be, from the sentences that were traced while it trained."""
+"""`dragoman evolve`: show how attention developed in a training run, from traces of dev sentences."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from dragoman.cli.command import check_map_options, json_option, option, output_option
+from dragoman.cli.output_files import PICTURES, STDOUT, check_different, check_output_file, write_output
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dragoman.alignment.head_names import Kind
     from dragoman.inspection.evolution import Evolution
-    from dragoman.inspection.trace import Kind
-
-_PICTURES: Final = (".svg", ".pdf", ".png")
-
-
-class Which(StrEnum):
-    """Kinds of attention, as they are typed."""
-
-    cross = "cross"
-    encoder = "encoder"
-    decoder = "decoder"
 
 
 def evolve(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run; it may still be training.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: FILE.png, FILE.svg or FILE.pdf.")] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with a slider over the updates.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every number of every head.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run, finished or still training.")],
+    output: Annotated[Path | None, output_option("Plot attention over updates as .png, .svg or .pdf.")] = None,
+    html: Annotated[Path | None, option("FILE", "Write an HTML page with a slider over the updates.")] = None,
+    json: Annotated[Path | None, json_option("Write statistics per head as JSON")] = None,
     kind: Annotated[
-        Which | None, typer.Option(help="Which attention; else cross, with the roles of all heads.")
+        str | None,
+        option("cross|encoder|decoder", "Kind of attention to show; default: cross, with the roles of all heads."),
     ] = None,
-    sentence: Annotated[int, typer.Option(min=1, metavar="N", help="Whose maps are drawn, from 1.")] = 1,
-    layer: Annotated[
-        int | None, typer.Option(metavar="N", help="Whose map is drawn, from 0; else the head that stands out.")
-    ] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", help="Its head, from 0.")] = None,
+    sentence: Annotated[int, option("N", "Sentence whose maps are drawn, counted from 1.", least=1)] = 1,
+    layer: Annotated[int | None, option("N", "Layer of the head to plot, from 0; default: best aligned head.")] = None,
+    head: Annotated[int | None, option("N", "Head of --layer to plot, from 0; default: best aligned head.")] = None,
 ) -> None:
-    """Show how a model's attention came to be while it trained.
+    """Show how a model's attention developed during training.
 
     A run traces a few dev sentences before its first update and at each validation (validation.probe in its recipe),
-    always with the reference as the target. A line for each such moment: how sharp attention was, which head aligned
-    best, and how many heads had which role.
+    always with the reference as the target. Each of these snapshots is printed as one line: the entropy of attention,
+    the head that aligned best, and the number of heads in each role.
 
         dragoman evolve run/
 
-        dragoman evolve run/ --out evolution.png --html evolution.html
+        dragoman evolve run/ --output evolution.png --html evolution.html
     """
-    _refuse_mistakes(out, html, json, layer, head)
+    check_map_options(kind)
+    for name, path, suffixes in (("--output", output, PICTURES), ("--html", html, ()), ("--json", json, ())):
+        if path is not None:
+            check_output_file(name, path, suffixes)
+    check_different(("--output", output), ("--html", html), ("--json", json))
+    if (layer is None) != (head is None):
+        raise ValueError("only one of --layer and --head is given: give both, or neither")
     from rich.console import Console
 
-    from dragoman.cli.progress import shown
+    from dragoman.cli.progress import show_progress
     from dragoman.inspection.evolution import read_evolution
 
-    chosen: Kind | None = kind.value if kind else None
-    with shown() as progress:
+    chosen = cast("Kind | None", kind)
+    with show_progress() as progress:
         evolution = read_evolution(run, progress)
-    evolution.of(chosen)
+    evolution.heads(chosen)
     if sentence > len(evolution.sentences):
-        raise ValueError(f"there is no sentence {sentence}: choose 1 to {len(evolution.sentences)}")
-    which = chosen or evolution.kinds[0]
-    course = None if layer is None or head is None else evolution.course(which, layer, head)
+        raise ValueError(f"--sentence {sentence} does not exist: choose 1 to {len(evolution.sentences)}")
+    shown_kind = chosen or evolution.kinds[0]
+    history = None if layer is None or head is None else evolution.head(shown_kind, layer, head)
     if json:
-        from dragoman.inspection.evolution_record import save_record
-
-        save_record(evolution, json)
+        write_output(json, evolution.to_json())
     if html:
-        from dragoman.inspection.evolution_page import save_page
+        from dragoman.inspection.evolution_page import page
 
-        save_page(evolution, html, chosen, sentence - 1)
-    if out:
-        from dragoman.inspection.plots.course import picture
-        from dragoman.inspection.plots.saving import save
+        write_output(html, page(evolution, chosen, sentence - 1))
+    if output:
+        from dragoman.inspection import plots
 
-        save(picture(evolution, which, sentence - 1, course), out)
-    _print(evolution, chosen, Console(highlight=False))
-
-
-def _refuse_mistakes(
-    out: Path | None, html: Path | None, json: Path | None, layer: int | None, head: int | None
-) -> None:
-    """All that can be known before anything is read."""
-    if out and out.suffix.lower() not in _PICTURES:
-        mend = "; a page is asked for with --html" if out.suffix.lower() in (".html", ".htm") else ""
-        raise ValueError(f"--out {out}: end its name in {', '.join(_PICTURES)}{mend}")
-    for option, path in (("--out", out), ("--html", html), ("--json", json)):
-        if path and not path.absolute().parent.is_dir():
-            raise ValueError(f"{option} {path}: there is no folder {path.parent}; make it first")
-        if path and path.is_dir():
-            raise ValueError(f"{option} {path}: this is a folder; name a file in it")
-    if (layer is None) != (head is None):
-        raise ValueError("one head is meant: give both --layer and --head, or neither")
+        plots.save(plots.evolution(evolution, shown_kind, sentence - 1, history), output)
+    _print(evolution, chosen, Console(stderr=json == STDOUT, highlight=False))
 
 
-def _print(evolution: "Evolution", kind: "Kind | None", console: object) -> None:
-    from rich.console import Console
-
-    from dragoman.inspection.evolution_table import legend, summary, table
+def _print(evolution: "Evolution", kind: "Kind | None", console: "Console") -> None:
+    from dragoman.inspection.evolution import NUMBERS, legend, snapshot_rows, table
     from dragoman.inspection.view import CAVEAT, KINDS
 
-    assert isinstance(console, Console)
-    lines = summary(evolution, kind)
-    shown = lines[0].head.kind
+    rows = snapshot_rows(evolution, kind)
+    shown = rows[0].head.kind
     console.print(f"{KINDS[shown].capitalize()}; {evolution.about}.\n", markup=False)
-    console.print(table(lines, plain_letters=console.options.ascii_only))
-    count = len(evolution.of(shown))
-    whose = f"the mean of {count} heads" if count > 1 else "that of the only head"
-    console.print(f"\nEntropy is {whose}: 0 one token, 1 all alike.")
+    console.print(table(rows, ascii_only=console.options.ascii_only))
+    console.print(f"\nEntropy is the mean of {len(evolution.heads(shown))} heads: 0 is a single token, 1 is uniform.")
     if shown == "cross":
-        console.print(
-            f"Alignment, between {evolution.units}: the weight of the source word that has most, times the share of "
-            "words so chosen."
-        )
-    console.print(f"{legend(lines)} {CAVEAT}")
+        console.print(f"{NUMBERS['alignment'].capitalize()}, between {evolution.units}.")
+    console.print(f"{legend(rows)} {CAVEAT}")
     if not (evolution.run / "bundle").is_dir():
-        console.print("The run is not over, or was broken off: this is how far it has come.")
+        console.print("The run is still training, or was interrupted: this is its state so far.")

@@ -1,33 +1,39 @@
-"""`dragoman example`: something to train on when one has nothing yet."""
+"""`dragoman example`: write generated sentence pairs, and a recipe to train on them."""
 
 import shlex
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
-import typer
+from typer import Argument
 
+from dragoman.cli.command import check_name
 
-class Name(StrEnum):
-    """The examples there are."""
-
-    DATES = "dates"
+NAMES: Final = ("dates",)
 
 
 def example(
-    name: Annotated[Name, typer.Argument(help="dates: as people write them, to ISO 8601.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the files.")],
+    name: Annotated[
+        str,
+        Argument(
+            metavar="NAME",
+            help="Example to write: dates (English dates to ISO 8601).",
+            autocompletion=lambda: list(NAMES),
+        ),
+    ],
+    folder: Annotated[Path, Argument(metavar="DIR", help="New folder for the sentence pairs and the recipe.")],
 ) -> None:
-    """Write an example: sentence pairs, and a recipe that learns from them.
+    """Write an example: sentence pairs, and a recipe to train on them.
 
-    The pairs are generated, the same every time. No day is in two of the three parts, so what the model gets right in
-    the test part it has understood.
+    The pairs are generated, and the same every time. Each day occurs in only one of the training, dev and test sets, so
+    a correct translation of the test set cannot have been memorised.
+
+        dragoman example dates dates/
     """
+    check_name("example", name, NAMES)
     from rich.console import Console
 
     from dragoman.experiment.example import PARTS, write_dates
 
-    assert name is Name.DATES
     recipe = write_dates(folder)
     console = Console(highlight=False, markup=False)
     for part, num in PARTS.items():
@@ -36,4 +42,4 @@ def example(
     for source, target in zip(*sides, strict=True):
         console.print(f"       {source} -> {target}", soft_wrap=True)
     command = shlex.join(["dragoman", "train", str(recipe), "--out", f"{folder.name}-run"])
-    console.print(f"learn them in about 90 seconds: {command}", soft_wrap=True)
+    console.print(f"to train a model in a few minutes: {command}", soft_wrap=True)

@@ -1,106 +1,68 @@
-"""`dragoman explain`: the arithmetic of one attention head for one word of a sentence, with the model's own numbers."""
+"""`dragoman explain`: show step by step how one attention head computes its output for one word."""
 
-import json as json_format
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import Annotated, cast
 
 import typer
 
-if TYPE_CHECKING:
-    from dragoman.inspection.explanation import Explanation
-    from dragoman.inspection.trace import Kind
-
-_KINDS: Final = ("encoder", "cross", "decoder")
+from dragoman.cli.command import MODEL_HELP, check_map_options, json_option, open_model, option
+from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
+from dragoman.cli.verbosity import is_quiet
 
 
 def explain(
-    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="A sentence of your own.")],
-    model: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A model or a run; else the demo, English to German.")
-    ] = None,
-    word: Annotated[
-        str | None, typer.Option(metavar="WORD", help="A word or its number from 0; else the longest.")
-    ] = None,
-    layer: Annotated[int, typer.Option(metavar="N", help="Counted from 0; -1 is the last.")] = 0,
-    head: Annotated[
-        int | None, typer.Option(metavar="N", help="Counted from 0; else the most instructive one.")
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="encoder: the source looks at itself. cross: the target looks at the source. decoder: the target "
-            "looks at itself. Else the first of them that the model has.",
-        ),
-    ] = None,
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="Sentence to explain, in quotes.")],
+    model: Annotated[str, option("MODEL", MODEL_HELP)] = "demo",
+    word: Annotated[str | None, option("WORD", "Word to explain, or its index from 0; default: the longest.")] = None,
+    layer: Annotated[int, option("N", "Layer of the head, counted from 0; -1 is the last.")] = 0,
+    head: Annotated[int | None, option("N", "Head, counted from 0; default: the most instructive head.")] = None,
+    kind: Annotated[str | None, option("encoder|cross|decoder", "Kind of attention; default: first in model.")] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="For cross and decoder: a translation; else the model's own.")
+        str | None, option("TEXT", "Target text for cross and decoder attention; default: the model's translation.")
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page for the browser instead.")] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers instead; - for here.")] = None,
+    html: Annotated[Path | None, option("FILE", "Write an HTML page to FILE instead of printing.")] = None,
+    json: Annotated[Path | None, json_option("Write JSON instead of printing")] = None,
 ) -> None:
     """Explain one attention head step by step, with real numbers.
 
-    As a teacher would write it on a board: embedding and position, query, keys and values, scores, the division by the
-    root of d_k, the mask, softmax, the mix of values, and what the head adds. You can check it with a calculator.
+    Prints every step with its values, to check with a calculator: embedding and position, query, keys and values,
+    scores, the division by the root of d_k, the mask, softmax, the weighted sum of values, and the head's output.
 
         dragoman explain "I ate an apple."
 
         dragoman explain "I ate an apple." --kind cross --html apple.html
 
-    With cross and decoder the word is one of the target: the step that writes it is explained.
+    Kinds of attention: with encoder, the source attends to itself; with cross, the target attends to the source; with
+    decoder, the target attends to itself. For cross and decoder, WORD is a target word, and the command explains the
+    step that writes WORD.
     """
-    _refuse_mistakes(text, kind, html, json)
-    (sentence,) = text
-    from dragoman.bundle import demo_folder, open_bundle
-
-    bundle = open_bundle(model or demo_folder())
-    # torch takes seconds to import: whoever has mistyped a name is told before.
+    if len(text) > 1:
+        raise ValueError("several arguments: put the sentence in quotes, and give the model with --model")
+    if not text[0].strip():
+        raise ValueError("the sentence is empty: give some text, as in: dragoman explain 'I ate an apple.'")
+    check_map_options(kind)
+    check_different(("--html", html), ("--json", json))
+    if html is not None:
+        check_output_file("--html", html, (".html", ".htm"))
+    if json is not None:
+        check_output_file("--json", json, () if json == STDOUT else (".json",))
+    bundle = open_model(model)
+    # torch takes seconds to import: a mistyped name is reported before.
+    from dragoman.alignment.head_names import Kind
     from dragoman.inspection import explanation
+    from dragoman.inspection.explanation.explanation_page import page
+    from dragoman.inspection.explanation.terminal_text import ExplanationText
     from dragoman.inspection.inspector import Inspector
 
     lesson = explanation.explain(
-        Inspector.of(bundle), sentence, target, kind=cast("Kind | None", kind), word=word, layer=layer, head=head
+        Inspector.of(bundle), text[0], target, kind=cast("Kind | None", kind), word=word, layer=layer, head=head
     )
-    texts: dict[Path, str] = {}
-    if html:
-        from dragoman.inspection.explanation.page import page
+    for path, write in ((html, page), (json, explanation.to_json)):
+        if path is not None:
+            write_output(path, write(lesson))
+            if path != STDOUT and not is_quiet():
+                typer.echo(f"wrote {path}", err=json == STDOUT)
+    if html is None and json is None:
+        from rich.console import Console
 
-        texts[html] = page(lesson)
-    if json:
-        texts[json] = json_format.dumps(explanation.as_json(lesson), ensure_ascii=False, indent=1) + "\n"
-    _write(texts)
-    if not texts:
-        _print(lesson)
-
-
-def _refuse_mistakes(text: list[str], kind: str | None, html: Path | None, json: Path | None) -> None:
-    from dragoman.cli import inspect_files
-
-    if len(text) > 1:
-        raise ValueError("put the sentence into quotes: one, not more")
-    if not text[0].strip():
-        raise ValueError("there is nothing to explain: give a sentence, as in: dragoman explain 'I ate an apple.'")
-    if kind is not None and kind not in _KINDS:
-        raise ValueError(f"--kind {kind}: choose {', '.join(_KINDS[:-1])} or {_KINDS[-1]}")
-    if html and json and html.resolve() == json.resolve():
-        raise ValueError(f"--html and --json both name {html}: give two names")
-    inspect_files.refuse({option: path for option, path in (("html", html), ("json", json)) if path is not None})
-
-
-def _write(texts: dict[Path, str]) -> None:
-    """Each to its file, whose name is said where it is not read by a program."""
-    from dragoman.cli.inspect_files import STANDARD_OUTPUT, put
-
-    for path, text in texts.items():
-        put(path, text)
-        if path != STANDARD_OUTPUT:
-            typer.echo(f"wrote {path}", err=STANDARD_OUTPUT in texts)
-
-
-def _print(lesson: "Explanation") -> None:
-    from rich.console import Console
-
-    from dragoman.inspection.explanation.text import lesson as shown
-
-    Console(highlight=False, soft_wrap=True).print(shown(lesson))
+        Console(highlight=False, soft_wrap=True).print(ExplanationText(lesson))

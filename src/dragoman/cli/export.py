@@ -1,9 +1,9 @@
-"""`dragoman export`: a trained model for CTranslate2, tried against torch before it is called exported."""
+"""`dragoman export`: export a trained model for CTranslate2, after a comparison with torch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
 
-import typer
+from dragoman.cli.command import ModelArgument, open_model, option, out_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,167 +13,130 @@ if TYPE_CHECKING:
 
 _MB: Final = 1e6
 _MANY: Final = 0.2
-"""Of the sentences: where more come out otherwise, a model has changed."""
+"""Share of changed translations above which a warning is shown."""
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a model or of a run.")],
+    model: ModelArgument,
     store: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TYPE",
-            help="How to keep the matrices: float32 (the default) gives what torch gives; int16 and int8 are smaller, "
-            "faster and a little less exact. May be given several times.",
-        ),
+        list[str] | None, option("TYPE", "Weight type to export: float32 (default), int16 or int8 (repeatable).")
     ] = None,
-    texts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Source sentences to try it on, one a line; without it, a run's own dev set is taken."
-        ),
-    ] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Write a folder for CTranslate2 itself as well, to use without dragoman."),
-    ] = None,
-    derived: Annotated[
-        bool,
-        typer.Option("--derived", help="Do not keep the file: describe it, and make it anew at every start."),
-    ] = False,
+    texts: Annotated[str | None, option("FILE", "Source sentences for the check with torch; default: dev set.")] = None,
+    out: Annotated[Path | None, out_option("Also write a CTranslate2 folder for use without Dragoman.")] = None,
+    derived: Annotated[bool, option(None, "Store no file: convert the model at every start.", "--derived")] = False,
 ) -> None:
-    """Make a trained model fast: keep it for CTranslate2 too, inside its own folder.
+    """Export a model for CTranslate2 into the model's folder, for faster translation.
 
-    dragoman translate then uses CTranslate2, which is several times as fast and needs no torch. Before that, both
-    translate the same sentences. In float32 they must write the same, or nothing is exported; int8 and int16 are
-    rounded, and how many sentences come out otherwise is told. `dragoman train` has done this already, for float32.
+    `dragoman translate` then uses CTranslate2, which is several times as fast and needs no torch. Before the export,
+    torch and CTranslate2 translate the same sentences. In float32 all translations must be equal, or nothing is
+    exported; int8 and int16 round the weights, so the number of changed translations is printed. `dragoman train`
+    exports float32 automatically.
 
         dragoman export run/ --store int8
 
-        dragoman export run/ --to folder-for-ctranslate2/
+        dragoman export run/ --out folder-for-ctranslate2/
     """
-    stores = _stores(store or ["float32"])
-    _refuse_mistakes(stores, to)
-    from dragoman.bundle import open_bundle
+    if model == "demo":
+        raise ValueError("the built-in model `demo` cannot be changed: export a model of your own")
+    stores = _check_options(store or ["float32"], out)
+    from dragoman.cli.progress import show_progress
+    from dragoman.export.ctranslate2 import write_folder
+    from dragoman.export.obstacles import find_obstacle
+    from dragoman.translation.export_check import export_bundle
 
-    bundle = open_bundle(model)
-    _refuse_model(bundle)
-    sentences, whose = _sentences(bundle, texts)
-    alone = _torchs_alone(bundle)
+    bundle = open_model(model)
+    if reason := find_obstacle(bundle.info.model):
+        raise ValueError(f"{bundle.folder}: this model cannot be exported: {reason}")
+    sentences, origin = _sentences(bundle, texts)
+    torch_only = find_torch_only_option(bundle)
     for kind in stores:
-        exported = _exported(bundle, kind, sentences, not derived)
-        print(_told(exported.exports[-1], whose))
-        print(_where(exported, derived))
-        if kind != "float32" and alone is None:
-            print(f"use it with: dragoman translate {model} --compute {kind}")
-    if to is not None:
-        from dragoman.export.ctranslate2 import write_folder
-
-        write_folder(bundle, to, stores[0])
-        print(f"{to}: for ctranslate2.Translator({str(to)!r}), with the vocabulary for SentencePiece beside it")
-    if alone is not None:
-        print(f"note: this model is meant to search with {alone}, which is torch's alone, so torch is still used")
-
-
-def _stores(names: list[str]) -> "list[ExportStore]":
-    """Each kind once, in the order given."""
-    from dragoman.bundle.info import ExportStore
-
-    known = get_args(ExportStore)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"--store {unknown[0]}: matrices are kept as {', '.join(known[:-1])} or {known[-1]}")
-    return cast("list[ExportStore]", list(dict.fromkeys(names)))
+        with show_progress() as progress:
+            exported = export_bundle(bundle.folder, kind, sentences, not derived, progress)
+        print(describe_check(exported.exports[-1], origin))
+        print(_describe_file(exported, derived))
+        if kind != "float32" and torch_only is None:
+            print(f"to use {kind}: dragoman translate {model} --compute {kind}")
+    if out is not None:
+        write_folder(bundle, out, stores[0])
+        print(f"{out}: for ctranslate2.Translator({str(out)!r}), with the vocabulary for SentencePiece beside it")
+    if torch_only is not None:
+        print(f"note: this model searches with {torch_only}, which only torch supports, so torch is still used")
 
 
-def _refuse_mistakes(stores: "list[ExportStore]", to: Path | None) -> None:
+def _check_options(stores: list[str], out: Path | None) -> "list[ExportStore]":
+    """Check the options, and return the weight types without duplicates."""
     from importlib.util import find_spec
 
-    if to is not None and len(stores) > 1:
-        raise ValueError(f"--to takes one export, and here are {len(stores)}: give one --store with it")
-    if to is not None and to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ValueError(f"--to {to}: give a folder that is new or empty")
+    from dragoman.bundle.info import ExportStore
+    from dragoman.decoding.checks import check_choice
+
+    for name in stores:
+        check_choice("--store", name, get_args(ExportStore))
+    if out is not None and len(set(stores)) > 1:
+        raise ValueError(f"--out takes one weight type, not {len(set(stores))}: give a single --store")
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"--out {out} exists and is not an empty folder: give a new or empty folder")
     if find_spec("torch") is None:
-        raise ValueError("an export is compared with torch, which is not installed: pip install 'dragoman[train]'")
-
-
-def _refuse_model(bundle: "Bundle") -> None:
-    from dragoman.export.refusal import why_not
-
-    reason = why_not(bundle.info.model)
-    if reason:
-        raise ValueError(f"{bundle.folder}: this model stays with torch: {reason}")
+        raise ValueError("torch is needed to check an export, and is not installed: pip install 'dragoman[train]'")
+    return cast("list[ExportStore]", list(dict.fromkeys(stores)))
 
 
 def _sentences(bundle: "Bundle", texts: str | None) -> "tuple[Sequence[str], str]":
-    """What to try it on, and where that is from."""
-    from dragoman.decoding.proof import ENOUGH
+    """Return the sentences to compare with torch, and a description of their origin."""
+    from dragoman.translation.export_check import ENOUGH
 
     if texts is not None:
-        from dragoman.evaluation.text import read_text
+        from dragoman.evaluation.text_files import read_text
 
         lines = [line for line in read_text(texts).lines if line.strip()]
         if not lines:
-            raise ValueError(f"--texts {texts}: there is no sentence in it")
+            raise ValueError(f"--texts {texts} has no text: give a file with one sentence per line")
         return lines, texts
     try:
-        lines = _held_out(bundle.folder.parent)
+        lines = _read_dev_set(bundle.folder.parent)
     except (ValueError, OSError):  # the run is there, but the text it was trained beside is not
         lines = []
-    return (lines[:ENOUGH], "the dev set") if lines else ((), "made-up text (give --texts for real ones)")
+    return (lines[:ENOUGH], "the dev set") if lines else ((), "made-up text (give --texts for real sentences)")
 
 
-def _held_out(run: Path) -> list[str]:
-    """What a run has kept from training."""
+def _read_dev_set(run: Path) -> list[str]:
     if not (run / "recipe.yaml").is_file():
         return []
-    from dragoman.experiment.recipe import load_recipe
-    from dragoman.experiment.run import pairs_of
+    from dragoman.experiment.held_out import read_pairs
+    from dragoman.recipes.recipe import load_recipe
 
     dev = load_recipe(run / "recipe.yaml").data.dev
-    return list(pairs_of(dev).source) if dev else []
+    return list(read_pairs(dev).source) if dev else []
 
 
-def _exported(bundle: "Bundle", store: "ExportStore", sentences: "Sequence[str]", keep: bool) -> "Bundle":
-    from dragoman.cli.progress import shown
-    from dragoman.decoding.proof import export_bundle
-
-    with shown() as progress:
-        return export_bundle(bundle.folder, store, sentences, keep, progress)
-
-
-def _told(export: "Export", whose: str) -> str:
-    """What was compared, and how it came out."""
-    proof = export.proof
-    others = proof.texts - proof.identical
-    warning = f"\nwarning: {others:,} come out otherwise, more than a fifth: read some of them before you use it"
+def describe_check(export: "Export", origin: str) -> str:
+    """Return a text that compares the translations of an export with those of torch."""
+    check = export.proof
+    changed = check.texts - check.identical
+    warning = f"\nwarning: {changed:,} translations changed, more than a fifth: review some before using this export"
     return (
-        f"{export.store}: {proof.identical:,} of {proof.texts:,} sentences of {whose} become what torch makes of them; "
-        f"the log-probability\nof a token differs by {proof.mean_difference:.1g} in the mean, by "
-        f"{proof.largest_difference:.1g} at most{warning if others > _MANY * proof.texts else ''}"
+        f"{export.store}: {check.identical:,} of {check.texts:,} sentences of {origin} are translated as by torch; "
+        f"the log-probability\nof a token differs by {check.mean_difference:.1g} in the mean, by "
+        f"{check.largest_difference:.1g} at most{warning if changed > _MANY * check.texts else ''}"
     )
 
 
-def _where(bundle: "Bundle", derived: bool) -> str:
+def _describe_file(bundle: "Bundle", derived: bool) -> str:
+    from dragoman.models.cost import FLOAT32, parameters
+
     export = bundle.exports[-1]
     size = f"{export.file.num_bytes / _MB:,.1f} MB"
     if export.store != "float32" and not derived:
-        size += f" instead of {_plain_size(bundle) / _MB:,.1f} MB in float32, and loaded faster"
-    what = f"described, and made anew at every start ({size})" if derived else f"{export.file.file} ({size})"
+        exact = [other.file.num_bytes for other in bundle.exports if other.store == "float32"]
+        num_bytes = exact[0] if exact else FLOAT32 * parameters(bundle.info.model)
+        size += f" instead of {num_bytes / _MB:,.1f} MB in float32, and loaded faster"
+    what = f"no file, converted at every start ({size})" if derived else f"{export.file.file} ({size})"
     return f"exported: {bundle.folder}: {what}; the bundle's hash is now {bundle.sha256[:12]}"
 
 
-def _plain_size(bundle: "Bundle") -> int:
-    """Bytes of the same model in float32."""
-    from dragoman.models.cost import parameters
-
-    kept = [export.file.num_bytes for export in bundle.exports if export.store == "float32"]
-    return kept[0] if kept else 4 * parameters(bundle.info.model)
-
-
-def _torchs_alone(bundle: "Bundle") -> str | None:
-    """What of the search that the model is meant to have CTranslate2 cannot do; None if it can do all of it."""
-    from dragoman.decoding.engines import torchs_alone
+def find_torch_only_option(bundle: "Bundle") -> str | None:
+    """Return the model's search option that only torch supports, or None."""
     from dragoman.decoding.options import SearchOptions
 
-    alone = torchs_alone(SearchOptions.model_validate(bundle.info.search))
-    return alone[0] if alone else None
+    shortest = SearchOptions.model_validate(bundle.info.search).min_length
+    return f"min_length: {shortest}" if shortest > 1 else None

@@ -1,23 +1,27 @@
-"""`dragoman key`: a new key for somebody who may use a service."""
+"""`dragoman key`: create an API key for a service."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+Requests = Annotated[int | None, typer.Option(metavar="N", min=1, help="Requests per minute; default: no limit.")]
+Characters = Annotated[int | None, typer.Option(metavar="N", min=1, help="Characters per day; default: no limit.")]
+
 
 def key(
-    name: Annotated[str, typer.Argument(help="Whose key it is, for the log: letters, digits, dots and dashes.")],
-    file: Annotated[Path, typer.Option(metavar="FILE", help="The service's file of keys; made if it is not there.")],
-    requests_per_minute: Annotated[int | None, typer.Option(min=1, help="Without it, no limit.")] = None,
-    characters_per_day: Annotated[int | None, typer.Option(min=1, help="Without it, no limit.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="User name: letters, digits, dots and dashes.")],
+    keys: Annotated[Path, typer.Option(metavar="FILE", help="Key file of the service; created if missing.")],
+    requests_per_minute: Requests = None,
+    characters_per_day: Characters = None,
 ) -> None:
-    """Make a key for a service, and print it: it is shown once, and only its hash is kept.
+    """Create an API key for a service and print the key once; only a hash is stored.
 
-    To take a key back, delete its entry from the file. A running service reads the file when it is started.
+    To revoke a key, delete its entry from the file. A service reads the file when it starts, with
+    dragoman serve MODEL --keys FILE.
 
-        dragoman key shop --file keys.yaml --requests-per-minute 600
+        dragoman key shop --keys keys.yaml --requests-per-minute 600
     """
     from dragoman.serving.keys import add_key
 
-    print(add_key(name, file, requests_per_minute, characters_per_day))
+    print(add_key(name, keys, requests_per_minute, characters_per_day))

@@ -1,73 +1,68 @@
-"""The `dragoman` command: gathers the commands, and turns what a user can mend into one line instead of a traceback.
+"""The `dragoman` command line: all commands in groups, with one-line messages for errors that a user can fix.
 
-Nothing heavy is imported here or at the top of a command's file: help must be instant, and running a model must not
-need what training it needs.
+Heavy modules are imported inside the commands, so that help is instant and translating does not need the packages for
+training.
 """
 
 import errno
 import io
 import re
 import sys
-from importlib.metadata import requires
-from typing import Annotated, NoReturn
+from importlib import import_module
+from typing import Annotated, Final, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman.cli.align import align
-from dragoman.cli.backtranslate import backtranslate
-from dragoman.cli.doctor import doctor
-from dragoman.cli.evaluate import evaluate
-from dragoman.cli.evolve import evolve
-from dragoman.cli.example import example
-from dragoman.cli.explain import explain
-from dragoman.cli.export import export
-from dragoman.cli.inspect import inspect
-from dragoman.cli.key import key
-from dragoman.cli.peek import peek
-from dragoman.cli.plan import plan
-from dragoman.cli.prepare import prepare
-from dragoman.cli.score import score
-from dragoman.cli.serve import serve
-from dragoman.cli.train import train
-from dragoman.cli.translate import translate
-from dragoman.cli.translate_dashes import TakesTexts
-from dragoman.cli.triage import triage
+from dragoman.cli.command import DragomanCommand, DragomanGroup, TextCommand
+from dragoman.cli.verbosity import with_verbosity
 from dragoman.version import __version__
 
+_HELP: Final = """\
+Train a Transformer on your own parallel text, ship it, and see what happens inside it.
+
+To try the built-in model, to train a model of your own, and to look inside it
+(dragoman COMMAND --help shows the options of a command, and examples):
+
+    dragoman translate demo "A man sleeps on a bench."
+
+    dragoman train --source a.en --target a.de --out run/ --time 45m
+
+    dragoman inspect "A man sleeps on a bench." --model run/
+"""
 app = typer.Typer(
     name="dragoman",
-    help="Train a Transformer on your own parallel text, ship it, and see what happens inside it.",
+    cls=DragomanGroup,
+    help=_HELP,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-app.command()(train)
-app.command(cls=TakesTexts)(translate)
-app.command()(backtranslate)
-app.command()(serve)
-app.command()(key)
-app.command()(export)
-app.command()(evaluate)
-app.command()(score)
-app.command()(inspect)
-app.command()(explain)
-app.command()(align)
-app.command()(triage)
-app.command()(evolve)
-app.command()(doctor)
-app.command()(example)
-app.command()(prepare)
-app.command()(peek)
-app.command()(plan)
+_PANELS: Final = {
+    "Train": ("train", "recipes", "plan", "doctor", "example"),
+    "Translate": ("translate", "backtranslate", "serve", "key", "export"),
+    "Measure": ("evaluate", "score"),
+    "Look inside": ("inspect", "explain", "align", "triage", "evolve"),
+    "Prepare": ("prepare", "peek"),
+}
+"""Commands by help panel; each name is that of a module and of the function in the module."""
+_WITHOUT_NOTES: Final = ("recipes", "plan", "example", "key", "peek")
+"""Commands that print results only, so that --quiet would change nothing."""
+_WITH_TEXT: Final = ("translate", "inspect", "explain")
+for _panel, _names in _PANELS.items():
+    for _name in _names:
+        _command = with_verbosity(getattr(import_module(f"dragoman.cli.{_name}"), _name), _name not in _WITHOUT_NOTES)
+        app.command(rich_help_panel=_panel, cls=TextCommand if _name in _WITH_TEXT else DragomanCommand)(_command)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_given: bool) -> bool:
+    """Show the version and exit, or return the value of the option."""
+    if is_given:
         typer.echo(f"dragoman {__version__}")
         raise typer.Exit
+    return False
 
 
 @app.callback()
@@ -80,36 +75,46 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. Exit code 2 says that the command, not the program, is to be mended."""
+    """Run the command line; errors that a user can fix end with one line and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
     try:
         app()
     except ModuleNotFoundError as missing:
-        _fail(_which_extra(missing))
+        _fail(_missing_extra(missing))
     except ValueError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(_what_the_system_said(error))
+        _fail(_describe_os_error(error))
 
 
-def _which_extra(missing: ModuleNotFoundError) -> str:
-    """What to install. A module that no extra brings is our own mistake: it keeps its traceback."""
+def _missing_extra(missing: ModuleNotFoundError) -> str:
+    """Return an error message that names the extra to install.
+
+    A module in no extra is a bug, so the error is raised again.
+    """
+    from importlib.metadata import requires  # slow to load
+
     module = (missing.name or "").partition(".")[0]
     for requirement in requires("dragoman") or ():
-        found = re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", requirement)
-        if found and found[1] == module and found[2] != "all":  # the smallest that helps
-            return f"this needs {module}: pip install 'dragoman[{found[2]}]'"
+        match = re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", requirement)
+        if match and match[1] == module and match[2] != "all":  # the smallest that helps
+            return f"the package {module} is missing: pip install 'dragoman[{match[2]}]'"
     raise missing
 
 
-def _what_the_system_said(error: OSError) -> str:
-    """A full disk, a missing permission: the system knows the file, and the user the mend."""
+def _describe_os_error(error: OSError) -> str:
+    """Return the message of an operating-system error, with the file name and, for a full disk, what to do."""
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        reason += "; make room and give the same command again"
-    return f"{error.filename}: {reason}" if error.filename else reason
+        reason += "; free some space and run the same command again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        reason += "; give another path, or change the permissions"
+    if not error.filename:
+        return reason
+    name = re.sub(r"\.([^/]+)\.[0-9a-f]{8}\.incomplete$", r"\1", str(error.filename))  # its name until it is complete
+    return f"{name}: {reason}"
 
 
 def _fail(message: str) -> NoReturn:

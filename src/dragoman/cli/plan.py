@@ -1,31 +1,180 @@
-"""`dragoman plan`: what a model would cost, before anything is built or trained."""
+"""`dragoman plan`: compute the parameters, FLOPs and memory of a model before training."""
 
-from typing import Annotated
+import json
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
 
-import typer
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from typer import Argument, Option
+
+from dragoman.cli.command import json_option
+from dragoman.cli.number_format import millions, percent, scientific, short, size
+from dragoman.cli.output_files import write_output
+
+Record = dict[str, Any]
+
+
+def _preset_names() -> list[str]:
+    from dragoman.models.presets import PRESETS
+
+    return list(PRESETS)
 
 
 def plan(
     preset: Annotated[
-        str | None, typer.Argument(metavar="PRESET", help="The model to look at; without it, a list of them all.")
+        str | None,
+        Argument(metavar="PRESET", help="Model preset to show; default: show all.", autocompletion=_preset_names),
     ] = None,
-    vocabulary: Annotated[int, typer.Option(min=1, metavar="N", help="Token ids on either side.")] = 37_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    vocabulary: Annotated[int, Option(min=1, metavar="N", help="Size of each vocabulary.")] = 37_000,
+    json_file: Annotated[Path | None, json_option("Write the numbers as JSON")] = None,
 ) -> None:
-    """Show what a model would cost: parameters, FLOPs and memory by part.
+    """Show the parameters, FLOPs and memory of a model and its components.
 
-    Nothing is built: the numbers follow from the model's sizes alone. Those of the paper's models stand beside what the
-    paper prints.
+    The numbers follow from the layer sizes; no model is built. For the models of "Attention Is All You Need", the
+    numbers in the paper are shown too.
+
+        dragoman plan
+
+        dragoman plan paper-base --vocabulary 32000
     """
-    import json
-
-    from rich.console import Console
-
-    from dragoman.cli import plan_page, plan_record
-
-    if as_json:
-        record = plan_record.of_preset(preset, vocabulary) if preset is not None else plan_record.of_all(vocabulary)
-        typer.echo(json.dumps(record, indent=2))
+    record = _all_presets(vocabulary) if preset is None else _one_preset(preset, vocabulary)
+    if json_file is None:
+        Console(highlight=False, markup=False).print(_list_page(record) if preset is None else _preset_page(record))
     else:
-        page = plan_page.of_preset(preset, vocabulary) if preset is not None else plan_page.of_all(vocabulary)
-        Console(highlight=False, markup=False).print(page)
+        write_output(json_file, json.dumps(record, indent=2) + "\n")
+
+
+def _all_presets(vocabulary: int) -> Record:
+    from dragoman.models.presets import PRESETS
+
+    return {"vocabulary": vocabulary, "presets": [_summary(name, vocabulary) for name in PRESETS]}
+
+
+def _summary(name: str, vocabulary: int) -> Record:
+    from dragoman.models.cost import parameters
+    from dragoman.models.presets import find_preset
+
+    preset = find_preset(name)
+    about = {"preset": name, "family": preset.family, "description": preset.description, "vocabulary": vocabulary}
+    printed = asdict(preset.printed) if preset.printed else None
+    return {**about, "parameters": parameters(preset.config(vocabulary)), "table_3": printed}
+
+
+def _one_preset(name: str, vocabulary: int) -> Record:
+    """Return the cost of a preset, not rounded, with memory in bytes and times in hours."""
+    from dragoman.models import cost
+    from dragoman.models.presets import preset
+
+    config = preset(name, vocabulary)
+    flops, memory, run = cost.inference_flops(config), cost.memory(config), cost.TABLE_2.get(name)
+    return _summary(name, vocabulary) | {
+        "config": config.model_dump(),
+        "sizes": config.summary,
+        "parts": [{"name": part.name, "parameters": part.parameters} for part in cost.parts(config)],
+        "sentence_tokens": cost.SENTENCE,
+        "step_tokens": {"source": cost.BATCH, "target": cost.BATCH},
+        "flops": {
+            "per_target_token_inference": sum(flops.values()),
+            "per_target_token_inference_by_part": flops,
+            "per_sentence_pair_forward": cost.forward_flops(config),
+            "per_training_step": cost.training_flops(config),
+        },
+        "memory_bytes": asdict(memory) | {"training": memory.training},
+        "table_2": run and run.compared(config),
+    }
+
+
+def _list_page(record: Record) -> RenderableType:
+    """Return a table of presets in three groups: models of the paper, small models, earlier architectures."""
+    table = _table("preset", "size", "paper")
+    table.add_column("what it is")
+    for _, presets in groupby(record["presets"], lambda preset: "paper" if preset["table_3"] else preset["family"]):
+        for preset in presets:
+            name, printed = Text(preset["preset"], "cyan"), _printed_parameters(preset)
+            table.add_row(name, millions(preset["parameters"]), printed, preset["description"])
+        table.add_section()
+    note = f"Size: parameters with {record['vocabulary']:,} token ids; paper: as printed in Table 3."
+    return Group(table, "", Text(f"{note}\nDetails of a preset: dragoman plan paper-base", "dim"))
+
+
+def _preset_page(record: Record) -> RenderableType:
+    """Return the output for one preset: summary, components, FLOPs, memory, and the paper's numbers if any."""
+    flops, memory, tokens = record["flops"], record["memory_bytes"], record["step_tokens"]
+    title = Text.assemble((record["preset"], "bold cyan"), f": {record['description']}\n", (record["sizes"], "dim"))
+    work = _small_table("arithmetic", "FLOPs")
+    work.add_row("a target token, written greedily", short(flops["per_target_token_inference"]))
+    step = f"a training step on {tokens['source']:,} + {tokens['target']:,} tokens"
+    work.add_row(step, short(flops["per_training_step"]))
+    counted = "A multiply-add is 2 FLOPs, a backward pass twice its forward pass"
+    conventions = f"{counted}; sentences have {record['sentence_tokens']} tokens on either side."
+    bytes_table = _small_table("memory, in float32", "bytes")
+    for key, label in _MEMORY.items():
+        if memory[key]:
+            bytes_table.add_row(label, size(memory[key]), style="bold" if key == "training" else None)
+    pages: list[RenderableType] = [title, _parts_table(record), work, Text(conventions, "dim"), bytes_table]
+    if printed := record["table_3"]:
+        table_3 = _small_table("Table 3 (newstest2013)", "the paper", "counted here")
+        table_3.add_row("parameters", _printed_parameters(record) or "not printed", millions(record["parameters"]))
+        table_3.add_row("perplexity of a subword", f"{printed['perplexity']:.2f}")
+        table_3.add_row("BLEU", f"{printed['bleu']:.1f}")
+        pages.append(table_3)
+    if run := record["table_2"]:
+        table_2 = _small_table("Table 2 (training)", "the paper", "counted here")
+        machine = f"{run['hours']:g} h x {run['gpus']} GPUs x {scientific(run['gpu_flops'])} FLOPs a second"
+        table_2.add_row(machine, scientific(run["printed_flops"]), scientific(run["spent_flops"]))
+        table_2.add_row(f"{run['steps']:,} such training steps", "", scientific(run["computed_flops"]))
+        table_2.add_row("implied utilisation", "", percent(run["utilisation"]))
+        pages.append(table_2)
+    return Group(*[part for page in pages for part in (page, "")][:-1])
+
+
+_MEMORY = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "adam": "Adam's two means",
+    "activations": "activations of a training step, estimated",
+    "training": "total to train on one device",
+    "cache_per_source_token": "decoder's cache for each source token",
+    "cache_per_target_token": "decoder's cache for each token written",
+    "cache_per_sentence": "decoder's state, of any length",
+}
+
+
+def _parts_table(record: Record) -> Table:
+    flops, total = record["flops"]["per_target_token_inference_by_part"], record["flops"]["per_target_token_inference"]
+    table = _table("part", "parameters", "share", "FLOPs a token", "share")
+    for part in record["parts"]:
+        name, count = part["name"], part["parameters"]
+        weights = (millions(count), percent(count / record["parameters"])) if count else ("shared", "")
+        work = (millions(flops[name]), percent(flops[name] / total)) if flops[name] else ("", "")
+        table.add_row(name, *weights, *work)
+    table.add_section()
+    table.add_row("all", millions(record["parameters"]), "", millions(total), "", style="bold")
+    return table
+
+
+def _printed_parameters(record: Record) -> str:
+    printed = record["table_3"]
+    return f"{printed['parameters']} M" if printed and printed["parameters"] else ""
+
+
+def _table(first: str, *numbers: str) -> Table:
+    """Return a table with one text column and several numeric columns."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, header_style="bold")
+    table.add_column(first)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _small_table(first: str, *numbers: str) -> Table:
+    """Return a table with minimum column widths, so that the columns of several tables line up."""
+    table = _table(first, *numbers)
+    for number, column in enumerate(table.columns):
+        column.min_width = 12 if number else 42
+    return table

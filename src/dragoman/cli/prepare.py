@@ -1,68 +1,86 @@
-"""`dragoman prepare`: from text files to a folder of encoded, shuffled, hashed shards."""
+"""`dragoman prepare`: clean text files and encode them as shards for training."""
 
 import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
+
+from dragoman.cli.command import FieldsOption, out_option
+from dragoman.cli.train import Pairs, Sources, Targets
 
 
 def prepare(
-    source: Annotated[
-        list[str], typer.Option(metavar="FILE", help="Source text, or a TSV, JSON lines or Parquet file.")
-    ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the prepared folder goes.")],
-    target: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Target text, line by line beside it.")
+    out: Annotated[Path, out_option("Folder for the prepared data.")],
+    source: Sources = None,
+    target: Targets = None,
+    pairs: Pairs = None,
+    fields: FieldsOption = None,
+    weight: Annotated[
+        list[float] | None,
+        Option(metavar="X", help="Passes per epoch, one --weight for each --source and each --pairs; default: 1."),
     ] = None,
-    weight: Annotated[list[float] | None, typer.Option(help="How often an epoch goes through each corpus.")] = None,
     held_out_source: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Development or test source, to be kept out of training.")
+        list[str] | None, Option(metavar="FILE", help="Source text of a test set to keep out of training (repeatable).")
     ] = None,
-    held_out_target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Its target.")] = None,
-    vocabulary: Annotated[int | None, typer.Option(min=5, metavar="N", help="Subwords; else chosen by size.")] = None,
-    separate: Annotated[
-        bool, typer.Option("--separate", help="One vocabulary for each side, not one for both.")
-    ] = False,
-    keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep sentences too, for subword sampling.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes to work in.")] = 2,
-    ray: Annotated[bool, typer.Option("--ray", help="Work on a Ray cluster that shares the folders.")] = False,
+    held_out_target: Annotated[
+        list[str] | None, Option(metavar="FILE", help="Translations of --held-out-source (repeatable).")
+    ] = None,
+    held_out_pairs: Annotated[
+        list[str] | None, Option(metavar="FILE", help="Pairs of a test set to keep out of training (repeatable).")
+    ] = None,
+    vocabulary: Annotated[
+        int | None, Option(min=5, metavar="N", help="Vocabulary size; default: by corpus size.")
+    ] = None,
+    separate: Annotated[bool, Option("--separate", help="Learn separate source and target vocabularies.")] = False,
+    keep_text: Annotated[bool, Option("--keep-text", help="Store text as well as ids, for subword sampling.")] = False,
+    workers: Annotated[int, Option(min=1, metavar="N", help="Number of worker processes.")] = 2,
+    ray: Annotated[bool, Option("--ray", help="Run on Ray, at $RAY_ADDRESS or else locally.")] = False,
 ) -> None:
     """Clean text files, learn subwords, and write shards ready for training.
 
-    Give --source and --target once for each corpus. What is wrong with a pair is counted by name, in a table here and
-    in report.json in the folder. Killed at any moment, the same command goes on where it was.
+    Give --source and --target, or --pairs, once for each corpus. The problems of sentence pairs, such as an empty side,
+    are counted, printed as a table and written to DIR/report.json. The same command resumes after an interruption.
+
+        dragoman prepare --source a.en --target a.de --out prepared/
+
+        dragoman prepare --pairs memory.tmx --held-out-pairs test.csv --out prepared/
     """
     from contextlib import nullcontext
 
     from rich.console import Console
 
-    from dragoman.cli.corpora import corpora_of
-    from dragoman.cli.progress import shown
-    from dragoman.data.cluster import cluster, in_cluster
+    from dragoman.cli.progress import show_progress
+    from dragoman.data.corpus import corpora_from_files
     from dragoman.data.prepare import PrepareConfig, load_reports
     from dragoman.data.prepare import prepare as run
-    from dragoman.data.vocab import Vocab
-    from dragoman.data.vocab_training import VocabConfig
-    from dragoman.data.workers import in_processes
+    from dragoman.io.processes import in_processes
+    from dragoman.io.ray_tasks import cluster, in_cluster
+    from dragoman.text.vocab import Vocab, VocabConfig
 
+    if not source and not pairs:
+        raise ValueError("no text to prepare: give --source and --target, or --pairs")
     if separate and not vocabulary:
-        raise ValueError("--separate needs the size of each vocabulary: give --vocabulary N")
+        raise ValueError("--separate needs the size of each vocabulary: add --vocabulary N")
+    train_fields = fields if pairs or not held_out_pairs else None
+    held_out_fields = fields if held_out_pairs else None
     config = PrepareConfig(
-        corpora=corpora_of("train", source, target or [], weight or []),
-        held_out=corpora_of("held-out", held_out_source or [], held_out_target or []),
+        corpora=corpora_from_files("train", source or [], target or [], weight or [], pairs or [], train_fields),
+        held_out=corpora_from_files(
+            "held-out", held_out_source or [], held_out_target or [], (), held_out_pairs or [], held_out_fields
+        ),
         vocabulary=VocabConfig(size=vocabulary, joint=not separate) if vocabulary else None,
         keep_text=keep_text,
     )
-    with shown() as progress, cluster(workers) if ray else nullcontext():
+    with show_progress() as progress, cluster(workers) if ray else nullcontext():
         prepared = run(config, out, workers, progress, in_cluster if ray else in_processes)
     console = Console(highlight=False)
     for name, report in load_reports(out).items():
         console.print(f"[bold]{name}[/bold]")
-        console.print(report.table() if report.counts else f"{report.pairs:,} pairs read; nothing is wrong with them")
+        console.print(report.table() if report.counts else f"{report.pairs:,} pairs read; no problems found")
     vocab = Vocab.load(out)
     kind = "for both sides" if vocab.joint else f"and {vocab.target.size:,}, one for each side"
     shards = sum(len(corpus.shards) for corpus in prepared.manifest.corpora)
-    pairs = prepared.manifest.counts["stayed"]
-    console.print(f"{pairs:,} pairs, {shards} shard{'s' * (shards != 1)}; subwords: {vocab.source.size:,} {kind}")
-    console.print(f"look at what the model will see: dragoman peek {shlex.quote(str(out))} 0", soft_wrap=True)
+    stayed = prepared.manifest.counts["stayed"]
+    console.print(f"{stayed:,} pairs, {shards} shard{'s' * (shards != 1)}; subwords: {vocab.source.size:,} {kind}")
+    console.print(f"to see a batch: dragoman peek {shlex.quote(str(out))} 0", soft_wrap=True)

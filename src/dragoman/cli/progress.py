@@ -1,4 +1,4 @@
-"""Progress of long work: a live line with rate and time left on a terminal, plain lines when piped."""
+"""Progress on standard error: live bars with rate and time left on a terminal, plain lines when piped."""
 
 import sys
 import time
@@ -6,73 +6,68 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as LiveDisplay
 
-from dragoman.data.progress import Progress as Tell
+from dragoman.cli.verbosity import is_quiet
+from dragoman.io.progress import Progress, ignore_progress
 
-_EVERY_S = 10.0
+_SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BEFORE_RATE = 0.5
+"""A rate measured over less time says nothing."""
 
 
 @contextmanager
-def shown() -> Iterator[Tell]:
-    """Show on standard error what is told: standard output is for results."""
-    if sys.stderr.isatty():
-        with _live() as bars:
-            yield _Bars(bars)
+def show_progress(quiet: bool = False) -> Iterator[Progress]:
+    """Yield a callback that shows progress on standard error, unless the command runs with --quiet."""
+    if quiet or is_quiet():
+        yield ignore_progress
+    elif sys.stderr.isatty():
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
+        timing = (TextColumn("{task.fields[rate]}"), TimeElapsedColumn(), TimeRemainingColumn())
+        with LiveDisplay(*columns, *timing, console=Console(stderr=True)) as display:  # redraws ten times a second
+            yield _LiveProgress(display)
     else:
-        yield _Lines()
+        yield _LineProgress()
 
 
-def _live() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
-    return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+class _LiveProgress:
+    """A live display with one progress bar for each phase."""
+
+    def __init__(self, display: LiveDisplay) -> None:
+        self.display = display
+        self.phases: dict[str, tuple[TaskID, float]] = {}
+
+    def __call__(self, what: str, done: int, total: int | None = None, unit: str = "") -> None:
+        if what not in self.phases:
+            for other, _ in self.phases.values():  # the length of a phase is known when the next one begins
+                if self.display.tasks[other].total is None:
+                    self.display.update(other, total=self.display.tasks[other].completed)
+            self.phases[what] = (self.display.add_task(what, total=total, amount="", rate=""), time.monotonic())
+        task, start = self.phases[what]
+        amount = (f"{done:,} of {total:,}" if total else f"{done:,}") if done else ""  # some phases count nothing
+        is_measured = done and time.monotonic() - start > _SECONDS_BEFORE_RATE
+        rate = _format_rate(done, start, unit) if is_measured else ""
+        self.display.update(task, completed=done, total=total, amount=amount, rate=rate)
 
 
-class _Bars:
-    """One bar for each thing done."""
-
-    def __init__(self, bars: Progress) -> None:
-        self.bars = bars
-        self.tasks: dict[str, tuple[TaskID, float]] = {}
-
-    def __call__(self, what: str, done: int, total: int | None) -> None:
-        if what not in self.tasks:
-            self._finish()
-            self.tasks[what] = (self.bars.add_task(what, total=total, rate=""), time.monotonic())
-        task, begin = self.tasks[what]
-        rate = done / max(time.monotonic() - begin, 1e-3)
-        self.bars.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s" if done else "")
-
-    def _finish(self) -> None:
-        """What had no known end has reached it when the next thing begins."""
-        for task, _ in self.tasks.values():
-            if self.bars.tasks[task].total is None:
-                self.bars.update(task, total=self.bars.tasks[task].completed)
-
-
-class _Lines:
-    """A line when something begins, and one every few seconds while it lasts."""
+class _LineProgress:
+    """A plain-text display: one line when a phase begins, then one line every ten seconds."""
 
     def __init__(self) -> None:
-        self.what, self.begin, self.said = "", 0.0, 0.0
+        self.what, self.start, self.last_line = "", 0.0, 0.0
 
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def __call__(self, what: str, done: int, total: int | None = None, unit: str = "") -> None:
         now = time.monotonic()
         if what != self.what:
-            self.what, self.begin, self.said = what, now, now
+            self.what, self.start, self.last_line = what, now, now
             print(what, file=sys.stderr, flush=True)
-        elif now - self.said > _EVERY_S:
-            self.said = now
-            rate = done / (now - self.begin)
-            left = f", {(total - done) / rate:,.0f} s left" if total and rate else ""
-            print(
-                f"{what}: {done:,}{f' of {total:,}' if total else ''}, {rate:,.0f}/s{left}", file=sys.stderr, flush=True
-            )
+        elif now - self.last_line > _SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            amount = f"{done:,} of {total:,}" if total else f"{done:,}"
+            left = f", {(total - done) * (now - self.start) / done:,.0f} s left" if total and done else ""
+            print(f"{what}: {amount}, {_format_rate(done, self.start, unit)}{left}", file=sys.stderr, flush=True)
+
+
+def _format_rate(done: int, start: float, unit: str) -> str:
+    return f"{done / max(time.monotonic() - start, 1e-3):,.0f}{f' {unit}' if unit else ''}/s"

@@ -1,50 +1,59 @@
-"""`dragoman score`: how probable a model finds translations that are given."""
+"""`dragoman score`: compute the log-probability of given translations under a model."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dragoman.cli.command import PAIRS_HELP, FieldsOption, ModelArgument, json_option, open_model, output_option
+from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
+
 
 def score(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder.")],
-    source: Annotated[str, typer.Option(metavar="FILE", help="Sentences.")],
-    target: Annotated[str, typer.Option(metavar="FILE", help="Their translations, line by line.")],
-    json_lines: Annotated[bool, typer.Option("--json-lines", help="Print JSON, one object a line.")] = False,
+    model: ModelArgument,
+    source: Annotated[str | None, typer.Option(metavar="FILE", help="Source sentences, one per line.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="FILE", help="Translations of --source, one per line.")] = None,
+    pairs: Annotated[str | None, typer.Option(metavar="FILE", help=f"{PAIRS_HELP}.")] = None,
+    fields: FieldsOption = None,
+    output: Annotated[Path | None, output_option("Write to FILE instead of standard output.")] = None,
+    json: Annotated[Path | None, json_option("Write one JSON object per pair")] = None,
 ) -> None:
-    """Show how probable a model finds given translations.
+    """Score given translations by their log-probability under a model.
 
-    For each pair a line with the log-probability of the target, the same per token, and the number of tokens, tabs
-    between them. The perplexity of the whole comes last, on standard error.
+    Prints one line per sentence pair, separated by tabs: the log-probability of the target, the mean log-probability
+    per token, and the number of tokens. The perplexity over all pairs follows on standard error.
+
+        dragoman score demo --source a.en --target a.de
+
+        dragoman score run/ --pairs memory.tmx --output memory.scores
     """
-    from dragoman.bundle import open_bundle
-    from dragoman.cli.progress import shown
-    from dragoman.evaluation.text import read_text, require_same_length
+    from dragoman.cli.progress import show_progress
+    from dragoman.evaluation.text_files import read_sides
 
-    sources, targets = read_text(source), read_text(target)
-    require_same_length(sources, targets)
-    bundle = open_bundle(model)
-    # torch takes seconds to import: whoever has mistyped a name is told before.
+    for name, path in (("--output", output), ("--json", json)):
+        if path is not None:
+            check_output_file(name, path, inputs=[file for file in (source, target, pairs) if file])
+    check_different(("--output", output), ("--json", json))
+    sources, targets = read_sides(source, target, pairs, fields)
+    bundle = open_model(model)
+    # torch takes seconds to import: a mistyped name is reported before.
     from dragoman.decoding.torch_engine import load_model
-    from dragoman.evaluation.likelihood import likelihoods, together
+    from dragoman.evaluation.likelihood import score_pairs, total_likelihood
 
-    with shown() as progress:
-        scores = likelihoods(load_model(bundle), bundle.vocab, sources.lines, targets.lines, progress=progress)
-    show = _json if json_lines else _columns
-    sys.stdout.writelines(f"{show(of_one.log_probability, of_one.per_token, of_one.num_tokens)}\n" for of_one in scores)
-    whole = together(scores)
+    with show_progress() as progress:
+        scores = score_pairs(load_model(bundle), bundle.vocab, sources.lines, targets.lines, progress=progress)
+    if json is not None:
+        from json import dumps
+
+        names = {"log_probability": "log_probability", "per_token": "per_token", "tokens": "num_tokens"}
+        rows = [{key: getattr(pair, name) for key, name in names.items()} for pair in scores]
+        write_output(json, "".join(f"{dumps(row)}\n" for row in rows))
+    if output is not None or json is None:
+        lines = (f"{pair.log_probability:.4f}\t{pair.per_token:.4f}\t{pair.num_tokens}\n" for pair in scores)
+        write_output(output or STDOUT, "".join(lines))
+    whole = total_likelihood(scores)
     typer.echo(
         f"{len(scores):,} pairs, {whole.num_tokens:,} target tokens: "
         f"{whole.per_token:.4f} per token, perplexity {whole.perplexity:.4f}",
         err=True,
     )
-
-
-def _columns(log_probability: float, per_token: float, num_tokens: int) -> str:
-    return f"{log_probability:.4f}\t{per_token:.4f}\t{num_tokens}"
-
-
-def _json(log_probability: float, per_token: float, num_tokens: int) -> str:
-    return json.dumps({"log_probability": log_probability, "per_token": per_token, "tokens": num_tokens})

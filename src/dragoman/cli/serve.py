@@ -1,119 +1,112 @@
-"""`dragoman serve`: models as an HTTP service."""
+"""`dragoman serve`: serve models over HTTP."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dragoman.cli.command import complete_model, model_folder, option
+from dragoman.cli.verbosity import is_quiet
+
 if TYPE_CHECKING:
-    from dragoman.decoding.given import Compute
-    from dragoman.serving.limits import Limits
+    from dragoman.serving.config import Limits
     from dragoman.serving.service import Service
 
-_MISSING: Final = "dragoman serve needs more than is installed: pip install 'dragoman[serve]'"
+_MISSING: Final = "dragoman serve needs packages that are not installed: pip install 'dragoman[serve]'"
 
 
 def serve(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL...", help="Folders of models or runs; NAME=FOLDER gives one another name."),
+        typer.Argument(
+            metavar="MODEL", help="Models to serve, as [NAME=]FOLDER, or `demo`.", autocompletion=complete_model
+        ),
     ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Serve the small English-German model that is built in.")
-    ] = False,
-    host: Annotated[str, typer.Option(help="Where to listen; any but this machine needs --keys.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 5000,
-    keys: Annotated[Path | None, typer.Option(metavar="FILE", help="Who may ask: a file made by dragoman key.")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to bind; 0.0.0.0 needs --keys.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 chooses a free port.")] = 5000,
+    keys: Annotated[Path | None, typer.Option(metavar="FILE", help="Require an API key listed in FILE.")] = None,
     engines: Annotated[
-        int | None, typer.Option(min=1, help="Processes that translate, each with all models; else one a core.")
+        int | None, typer.Option(metavar="N", min=1, help="Number of engine processes; default: cores / --threads.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Of each of these processes.")] = 1,
-    compute: Annotated[
-        str, typer.Option(metavar="TYPE", help="What is multiplied: float32, or int16 or int8, faster and less exact.")
-    ] = "float32",
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="CPU threads per engine process.")] = 1,
+    compute: Annotated[str, option("float32|int16|int8", "CTranslate2 compute type.")] = "float32",
     allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ORIGIN", help="A web site whose pages may ask, such as https://example.org. Repeatable."),
+        list[str] | None, typer.Option(metavar="URL", help="CORS origin that may call the service (repeatable).")
     ] = None,
     limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Another limit than usual, such as characters=5000. Repeatable."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a limit, such as characters=5000 (repeatable).")
     ] = None,
 ) -> None:
-    """Serve translations over HTTP: LibreTranslate's API, and one of our own that tells more.
+    """Serve translations over HTTP, with LibreTranslate's API and a native API that returns more.
 
-    SIGTERM lets all who were let in finish; SIGHUP opens the models anew, and the old ones go on if that fails. What
-    happens is logged to standard error, a JSON object a line, without a word of the texts.
+    SIGTERM finishes all admitted requests and stops. SIGHUP reloads the models; if that fails, the old models stay. The
+    log goes to standard error, one JSON object per line, and contains no texts; with --quiet, it has warnings and
+    errors only.
 
-        dragoman serve run/
+        dragoman serve demo
 
         dragoman serve en-de=run1/ de-en=run2/ --host 0.0.0.0 --keys keys.yaml
     """
-    folders = _folders(models or [], demo)
+    folders = _model_folders(models or [])
     try:
+        from dragoman.serving.config import ServiceConfig
         from dragoman.serving.keys import read_keys
-        from dragoman.serving.run import Setup, run
+        from dragoman.serving.run import run_service
     except ModuleNotFoundError as error:
         raise ValueError(f"{_MISSING} ({error.name} is missing)") from None
-    from dragoman.decoding.given import Compute, a_word
-
-    a_word("--compute", compute, get_args(Compute))
-    setup = Setup(
+    config = ServiceConfig(
         models=folders,
         host=host,
         port=port,
         keys=read_keys(keys) if keys else None,
         engines=engines,
         threads=threads,
-        compute=cast("Compute", compute),
+        compute=compute,
         origins=tuple(allow_origin or ()),
-        limits=_limits(limit or []),
+        limits=parse_limits(limit or []),
     )
     try:
-        run(setup, _started)
+        run_service(config, _print_address, is_quiet())
     except OSError as error:
-        raise ValueError(f"{host}:{port} cannot be listened on: {error.strerror or error}; try --port 0") from None
+        wrong = f"cannot listen on {host}:{port} ({error.strerror or error})"
+        raise ValueError(f"{wrong}: give another --port or --host") from None
 
 
-def _started(host: str, port: int, service: "Service") -> None:
-    shown = f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{port}/", flush=True)
-    for facts in service.models.values() if sys.stderr.isatty() else ():  # elsewhere it is a log, and has them already
-        print(f"{facts.name}: {facts.source} to {facts.target}, {facts.sha256[:12]}", file=sys.stderr, flush=True)
+def _print_address(host: str, port: int, service: "Service") -> None:
+    print(f"http://{f'[{host}]' if ':' in host else host}:{port}/", flush=True)
+    if sys.stderr.isatty() and not is_quiet():  # else it is a log, which has them already
+        for model in service.models.values():
+            print(f"{model.name}: {model.source} to {model.target}, {model.sha256[:12]}", file=sys.stderr, flush=True)
 
 
-def _folders(models: list[str], demo: bool) -> dict[str, Path]:
-    """Every model by its name; a folder's own name, unless another is given."""
-    from dragoman.bundle import demo_folder
-
-    found: dict[str, Path] = {"demo": demo_folder()} if demo else {}
-    for given in models:
-        name, _, folder = given.rpartition("=") if not Path(given).exists() else ("", "", given)
-        path = Path(folder)
-        name = name or _own_name(path.absolute())
-        if name in found:
-            raise ValueError(f"two models are called {name}: give one another name, as NAME={folder}")
-        found[name] = path.absolute()  # not resolved: a link that leads to another release is followed at a reload
-    if not found:
-        raise ValueError("nothing to serve: give the folder of a model, or --demo")
-    return found
-
-
-def _own_name(folder: Path) -> str:
-    return folder.parent.name if folder.name == "bundle" else folder.name
+def _model_folders(arguments: list[str]) -> dict[str, Path]:
+    """Return the model folders by model name; FOLDER without NAME= is named after the folder."""
+    folders: dict[str, Path] = {}
+    for argument in arguments:
+        name, _, folder = argument.rpartition("=") if not Path(argument).exists() else ("", "", argument)
+        path = model_folder(folder).absolute()  # a link is followed again at each reload
+        if not name:
+            name = "demo" if folder == "demo" else path.parent.name if path.name == "bundle" else path.name
+        if name in folders:
+            raise ValueError(f"two models are called {name}: give another name with NAME={folder}")
+        folders[name] = path
+    if not folders:
+        raise ValueError("no model: give the folder of a model, or `demo`")
+    return folders
 
 
-def _limits(given: list[str]) -> "Limits":
+def parse_limits(arguments: list[str]) -> "Limits":
+    """Return the default limits with NAME=VALUE arguments applied; raise ValueError for an invalid argument."""
     from pydantic import ValidationError
 
-    from dragoman.serving.limits import Limits
+    from dragoman.serving.config import Limits
 
     values = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
         if not equals or name not in Limits.model_fields:
-            raise ValueError(f"--limit {one}: give NAME=VALUE; the names are {', '.join(Limits.model_fields)}")
+            raise ValueError(f"invalid --limit {argument}: give NAME=VALUE for one of {', '.join(Limits.model_fields)}")
         values[name] = value
     try:
         return Limits.model_validate(values)

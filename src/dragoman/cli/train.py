@@ -1,136 +1,108 @@
-"""`dragoman train`: from a recipe, or from two text files and nothing else, to a model."""
+"""`dragoman train`: train a model from a recipe, or from parallel text alone."""
 
-import os
 import shlex
-import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
-from dragoman.cli.asked import Asked, Changes, Processes, RecipeFiles, Sources, Targets
-from dragoman.cli.train_end import finished, stopped
+from dragoman.cli.command import PAIRS_HELP, FieldsOption, complete_path, out_option
+from dragoman.cli.verbosity import is_quiet
 
-if TYPE_CHECKING:
-    from dragoman.experiment.autopilot import Plan
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """Return the names that a shell offers for a recipe: built-in recipes, YAML files and folders."""
+    from dragoman.recipes.catalog import recipe_names
+
+    return [*recipe_names(), *complete_path(incomplete, (".yaml", ".yml"))]
+
+
+RecipeFiles = Annotated[
+    list[Path] | None,
+    Argument(metavar="RECIPE", help="Recipe file or name of a built-in recipe.", autocompletion=complete_recipe),
+]
+"""At most one recipe; the type is a list so that the error for several arguments can name the right options."""
+
+Overrides = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Set a recipe key (repeatable).")]
+Sources = Annotated[list[str] | None, Option(metavar="FILE", help="Source text, one sentence per line (repeatable).")]
+Targets = Annotated[list[str] | None, Option(metavar="FILE", help="Translations of --source (repeatable).")]
+Pairs = Annotated[list[str] | None, Option(metavar="FILE", help=f"{PAIRS_HELP} (repeatable).")]
+Time = Annotated[str | None, Option(metavar="TIME", help="Time limit, such as 1h30m; default without a recipe: 60m.")]
+Processes = Annotated[int | None, Option(min=1, metavar="N", help="Training processes; default: up to one per core.")]
+TensorBoard = Annotated[bool, Option("--tensorboard", help="Also write logs for TensorBoard.")]
 
 
 def train(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the run and its model go.")],
+    out: Annotated[Path, out_option("Folder for the training run and the model.")],
     recipe: RecipeFiles = None,
-    set_: Changes = None,
+    set_: Overrides = None,
     source: Sources = None,
     target: Targets = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="How long it may take, such as 45m, 2h or 1h30m (s, m, h, d). Without a recipe: 60m."
-        ),
-    ] = None,
+    pairs: Pairs = None,
+    fields: FieldsOption = None,
+    time: Time = None,
     processes: Processes = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write for TensorBoard too.")] = False,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="Go on with a run although its recipe is no longer the one it began with.")
-    ] = False,
-    recipe_only: Annotated[
-        bool, typer.Option("--recipe-only", help="Write FOLDER/recipe.yaml, to look at or to edit, and stop.")
-    ] = False,
+    tensorboard: TensorBoard = False,
+    changed: Annotated[bool, Option("--changed", help="Resume the run even if the recipe has changed.")] = False,
+    recipe_only: Annotated[bool, Option("--recipe-only", help="Write DIR/recipe.yaml for editing, and stop.")] = False,
 ) -> None:
-    """Train a model and leave it as a bundle in FOLDER/bundle.
+    """Train a model and write it to DIR/bundle.
 
-    Give a recipe, or --source and --target alone: then the size of the data and --time decide the rest, and each
-    choice is printed with its reason. FOLDER keeps the recipe, the log (log.jsonl) and the curves (curves.png).
+    Give a recipe, or only text: --source and --target, or --pairs. Without a recipe, the settings follow from the size
+    of the data and --time, and each setting is printed with its reason. DIR contains the recipe, the log (log.jsonl)
+    and the curves (curves.png).
 
-    Whatever ended a training, the same command goes on from its last checkpoint, and comes to the same model. SIGTERM
-    saves one and ends (exit code 143), SIGUSR1 saves one and goes on.
+    If training ends early for any reason, the same command resumes from the last checkpoint and produces the same
+    model. Ctrl-C and SIGTERM save a checkpoint first (exit codes 130 and 143); SIGUSR1 saves a checkpoint and
+    continues. Until training is finished, `dragoman translate DIR` uses the best weights so far.
+
+    On several machines with a shared folder: torchrun ... -m dragoman train recipe.yaml --out run/
 
         dragoman train --source a.en --target a.de --out run/
 
-        dragoman train recipe.yaml --out run/
+        dragoman train --pairs memory.tmx --out run/ --time 45m
+
+        dragoman train recipe.yaml --out run/ --set training.stop.updates=2000
     """
-    from dragoman.cli.asked import the_recipe
-    from dragoman.cli.train_begin import is_done
-    from dragoman.cli.train_company import train_in_company
+    from dragoman.cli.train_display import TrainingDisplay
+    from dragoman.experiment.request import TrainRequest
+    from dragoman.experiment.run_training import run_training, write_recipe
+    from dragoman.training.signals import TERMINATED, Terminated
 
-    given = the_recipe("train", recipe or [])
-    asked = Asked("train", given, set_ or [], source or [], target or [], time, out.absolute().name)
-    if "RANK" in os.environ:
-        train_in_company(asked, out, tensorboard, changed)
-    elif recipe_only:
-        _keep(_planned(asked, out, changed), out)
-    elif is_done(asked, out):
-        print(f"finished already: {finished(out)}")
-    else:
-        _until_ended(asked, _planned(asked, out, changed), out, processes, tensorboard, changed)
-
-
-def _planned(asked: Asked, out: Path, changed: bool) -> "Plan":
-    """The recipe, its choices shown, if the folder can take its run."""
-    from rich.console import Console
-
-    from dragoman.cli.asked import begun, planned
-    from dragoman.cli.progress import shown
-    from dragoman.cli.train_begin import explain
-    from dragoman.experiment.lock import refuse_running
-    from dragoman.experiment.preflight import of_folder, refuse
-
-    refuse([of_folder(out)])
-    refuse_running(out)
-    with shown() as progress:
-        plan = begun(asked, out, changed) or planned(asked, progress)
-    explain(plan, Console(highlight=False, markup=False))
-    return plan
+    request = TrainRequest(
+        out=out,
+        recipe=single_recipe("train", recipe or []),
+        overrides=tuple(set_ or ()),
+        source=tuple(source or ()),
+        target=tuple(target or ()),
+        pairs=tuple(pairs or ()),
+        fields=fields,
+        time=time,
+        processes=processes,
+        tensorboard=tensorboard,
+        allow_changes=changed,
+        command=shlex.join(["dragoman", *sys.argv[1:]]),
+    )
+    with TrainingDisplay(is_quiet()) as display:
+        if recipe_only:
+            path = write_recipe(request, display.progress, display)
+            print(f"edit {path}, and then: {shlex.join(['dragoman', 'train', str(path), '--out', str(out)])}")
+            return
+        try:
+            run_training(request, progress=display.progress, on_event=display)
+        except KeyboardInterrupt:
+            raise Exit(130) from None
+        except Terminated:
+            raise Exit(TERMINATED) from None
 
 
-def _until_ended(
-    asked: Asked, plan: "Plan", out: Path, processes: int | None, tensorboard: bool, changed: bool
-) -> None:
-    """Train, and say where the model is; or, whatever ended it before its time, how far it came."""
-    from rich.console import Console
-
-    from dragoman.training.wishes import TERMINATED, Terminated
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # while training, it is heard otherwise
-    try:
-        _carry_out(asked, plan, out, processes, tensorboard, changed)
-    except (KeyboardInterrupt, Terminated, SystemExit) as error:
-        errors = Console(stderr=True, highlight=False, markup=False)
-        errors.show_cursor()  # a process that was showing how far it is may have left it hidden
-        errors.print(stopped(out), soft_wrap=True)
-        raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else TERMINATED) from None
-    print(finished(out))
-
-
-def _keep(plan: "Plan", folder: Path) -> None:
-    from dragoman.experiment.lock import refuse_running
-    from dragoman.experiment.recipe import dump_recipe
-
-    refuse_running(folder)  # again: choosing takes a while
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(dump_recipe(plan.recipe), encoding="utf-8")
-    print(f"edit {recipe}, and then: {shlex.join(['dragoman', 'train', str(recipe), '--out', str(folder)])}")
-
-
-def _carry_out(asked: Asked, plan: "Plan", out: Path, processes: int | None, tensorboard: bool, changed: bool) -> None:
-    """Prepare and train; whatever would stop it later is refused first."""
-    from dragoman.cli.display import display
-    from dragoman.cli.train_begin import prepare_run
-    from dragoman.experiment.launch import launch, num_processes
-    from dragoman.experiment.lock import alone_in
-    from dragoman.experiment.machine import this_machine
-    from dragoman.experiment.preflight import Order, preflight, refuse
-    from dragoman.experiment.run import carry_out, typed
-    from dragoman.training.parallel import Group
-
-    count = num_processes(processes, plan.recipe.training.batches_per_update)
-    refuse(preflight(Order(plan.recipe, out, count, tensorboard), this_machine()))
-    command = typed(sys.argv[1:])
-    with alone_in(out):
-        prepare_run(asked, plan, out, changed)
-        if count == 1:
-            with display() as tell:
-                carry_out(out, Group(), tell, command, tensorboard)
-        else:
-            launch(out, count, command, tensorboard)
+def single_recipe(command: str, paths: list[Path]) -> Path | None:
+    """Return the recipe argument, or None; raise ValueError for several arguments."""
+    if len(paths) < 2:
+        return next(iter(paths), None)
+    names = " and ".join(path.name for path in paths)
+    if any(path.suffix in (".yaml", ".yml") for path in paths):
+        raise ValueError(f"several arguments ({names}): give one recipe, or text with --source and --target")
+    example = f"dragoman {command} --source {paths[0]} --target {paths[1]}"
+    raise ValueError(f"{names} are not recipes: give text with --source and --target:\n  {example}")

@@ -1,57 +1,78 @@
-"""`dragoman translate`: texts, files or a stream through a model; as many lines out as in, in the same order."""
+"""`dragoman translate`: translate texts, files or standard input, with one output line per input line."""
 
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
 
-from dragoman.cli import translate_options as options
-from dragoman.cli.translate_answers import Answer
-from dragoman.cli.translate_asked import Asked, named_or_standard, told_apart
-from dragoman.cli.translate_bulk import Shards
-from dragoman.cli.translate_bursts import Bursts
-from dragoman.cli.translate_formats import texts_in, translate_all
-from dragoman.cli.translate_stop import ending_well
+import typer
 
-if TYPE_CHECKING:
-    from dragoman.cli.translate_work import Work
-    from dragoman.decoding.translator import Progress
+from dragoman.cli.command import MODEL_HELP, complete_model, model_folder, option, output_option
 
-_MANY_WORDS: Final = 150
-_TELLINGS: Final = 3
+_file = partial(option, panel="Files")
+_column = partial(option, panel="Output with the translation")
+_handling = partial(option, panel="Text handling")
+_search = partial(option, panel="Engine and search")
+_sample = partial(option, panel="Sampling instead of search (torch engine)")
+_bulk = partial(option, panel="Many files at once")
+
+_STANDARD: Final = ("-", "/dev/stdin", "/dev/stdout")
 
 
 def translate(
-    model: options.Model = None,
-    text: options.Text = None,
-    demo: options.Demo = False,
-    source: options.Input = None,
-    output: options.Output = None,
-    format_: options.Format = None,
-    field: options.Field = None,
-    into: options.Into = None,
-    nbest: options.Nbest = None,
-    scores: options.Scores = False,
-    alignment: options.Alignment = False,
-    no_split: options.NoSplit = False,
-    protect: options.Protect = False,
-    prefix: options.Prefix = None,
-    beam: options.Beam = None,
-    threads: options.Threads = None,
-    engine: options.Engine = "auto",
-    compute: options.Compute = None,
-    shards: options.Shards = None,
-    out: options.Out = None,
-    workers: options.Workers = None,
-    shard_index: options.ShardIndex = None,
-    ray: options.Ray = False,
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_model)
+    ] = None,
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="Texts to translate; default: lines of standard input.")
+    ] = None,
+    input_: Annotated[
+        Path | None, _file("FILE", "Translate FILE: text, .jsonl or .parquet; also .gz and .zst.", "--input")
+    ] = None,
+    output: Annotated[Path | None, output_option("Write to FILE instead of standard output.", "Files")] = None,
+    format_: Annotated[
+        str | None,
+        _file("text|jsonl|parquet", "Format of input and output; default: by file extension.", "--format"),
+    ] = None,
+    field: Annotated[str | None, _file("NAME", "JSON or Parquet field to translate; default: text.")] = None,
+    into: Annotated[str | None, _file("NAME", "JSON or Parquet field to add; default: translation.")] = None,
+    nbest: Annotated[int | None, _column("N", "Write an N-best list: 0 ||| text ||| score.", least=1)] = None,
+    scores: Annotated[bool, _column(None, "Add the score of each translation: text ||| score.", "--scores")] = False,
+    alignment: Annotated[bool, _column(None, "Add the word alignment: text ||| 0-0 1-2.", "--alignment")] = False,
+    no_split: Annotated[bool, _handling(None, "Translate each line as one sentence.", "--no-split")] = False,
+    protect: Annotated[
+        bool | None,
+        _handling(
+            None,
+            "Keep addresses, placeholders, tags, code, emoji and digits; default: if the model translates languages.",
+            "--protect/--no-protect",
+        ),
+    ] = None,
+    prefix: Annotated[str | None, _handling("TEXT", "Make the translation of a single text begin with TEXT.")] = None,
+    beam: Annotated[int | None, _search("N", "Beam size; default: the model's own.", least=1)] = None,
+    threads: Annotated[int | None, _search("N", "CPU threads; default: one per core.", least=1)] = None,
+    engine: Annotated[str, _search("auto|ctranslate2|torch", "Inference engine; auto prefers CTranslate2.")] = "auto",
+    compute: Annotated[
+        str | None,
+        _search("float32|int16|int8", "CTranslate2 compute type; int8 is fastest, but results depend on the batch."),
+    ] = None,
+    sample: Annotated[bool, _sample(None, "Sample tokens at random instead of beam search.", "--sample")] = False,
+    temperature: Annotated[float | None, _sample("X", "Sampling temperature; default: 1.")] = None,
+    top_k: Annotated[int | None, _sample("N", "Sample from the N most probable tokens.", least=1)] = None,
+    top_p: Annotated[float | None, _sample("P", "Sample from the top tokens with total probability P.")] = None,
+    seed: Annotated[int | None, _sample("N", "Random seed for sampling; default: 0.", least=0)] = None,
+    shards: Annotated[str | None, _bulk("GLOB", "Translate every file that matches GLOB.")] = None,
+    out: Annotated[Path | None, _bulk("DIR", "Folder for the translated files of --shards.")] = None,
+    workers: Annotated[int | None, _bulk("N", "Number of worker processes; default: half the cores.", least=1)] = None,
+    shard_index: Annotated[str | None, _bulk("I/N", "Translate share I of N of the files; I starts at 0.")] = None,
+    ray: Annotated[bool, _bulk(None, "Distribute the files with Ray Data.", "--ray")] = False,
 ) -> None:
     """Translate with a trained model.
 
-    One line is one text: an empty line stays empty, and lines keep their order and number. A text may have any number
-    of sentences; white space and the marks of lists come back as they were.
+    Each line is one text: the output has the same number of lines in the same order, and empty lines stay empty. A text
+    may have any number of sentences; white space and list markers are preserved.
 
-        dragoman translate run/ "A text."
+        dragoman translate demo "A text."
 
         dragoman translate run/ < a.en > a.de
 
@@ -59,74 +80,50 @@ def translate(
 
         dragoman translate run/ --shards 'in/*.parquet' --out out/
     """
-    folder, texts = told_apart([*([] if model is None else [model]), *(text or [])], demo)
-    if shards is None:
-        source, output = source if texts else named_or_standard(source), named_or_standard(output)
-    asked = Asked(
-        *(folder, texts, source, output, format_, field, into, nbest, scores, alignment),
-        *(not no_split, protect, prefix, beam, threads, engine, compute),
-    )
-    many = Shards(shards, out, workers, shard_index, ray)
-    many.refuse_mistakes(asked)
-    asked.refuse_mistakes(many.pattern is not None)
-    if many.pattern is not None:
-        many.carry_out(asked)
-        return
-    with ending_well(asked.output):
-        _translate(asked)
+    options = dict(locals())
+    from dragoman.cli.translate_run import run_one, run_shards
+    from dragoman.translation.translate_request import TranslateRequest
+
+    arguments = ([] if model is None else [model]) + (text or [])
+    if not arguments:
+        raise ValueError("no model: give a folder or `demo`, as in: dragoman translate run/ 'A text.'")
+    folder, texts = model_folder(arguments[0]), tuple(arguments[1:])
+    if not texts and not folder.exists():
+        raise ValueError(f"{folder}: no such folder: give the model first, as in: dragoman translate run/ 'A text.'")
+    options |= {
+        "model": folder,
+        "texts": texts,
+        "input": input_ if texts or shards else _file_or_standard(input_),
+        "output": output if shards else _file_or_standard(output),
+        "format": format_,
+        "split": not no_split,
+        "sampling": _sampling(sample, {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}),
+    }
+    request = TranslateRequest(**{field.name: options[field.name] for field in fields(TranslateRequest)})
+    (run_one if shards is None else run_shards)(request)
 
 
-def _translate(asked: Asked) -> None:
-    from dragoman.bundle import open_bundle
+def _file_or_standard(path: Path | None) -> Path | None:
+    """Return None for `-`, /dev/stdin and /dev/stdout, otherwise the path.
 
-    bundle = open_bundle(asked.folder)
-    total = texts_in(asked)
-    from dragoman.cli.translate_work import Work  # heavy, so after most that may be wrong
-
-    work = Work(asked, bundle)
-    typed = asked.reads_standard_input and sys.stdin is not None and sys.stdin.isatty()
-    if typed:
-        print("type a text and press Enter; Ctrl-D ends", file=sys.stderr)
-    quiet = bool(asked.texts) or typed or (asked.output is None and sys.stdout.isatty())
-    with ExitStack() as stack:
-        progress = None if quiet or not sys.stderr.isatty() else _progress(stack, total)
-        translate_all(asked, lambda texts: _answers(work, asked, texts, progress))
+    Opening /dev/stdout again could overwrite a file that the shell opened for appending.
+    """
+    return None if str(path) in _STANDARD else path
 
 
-def _answers(work: "Work", asked: Asked, texts: Iterable[str], progress: "Progress | None") -> Iterator[Answer]:
-    lines = texts if asked.split else told_of_long_ones(texts)
-    return _in_bursts(work, lines, progress) if asked.reads_standard_input else work.answers(lines, progress)
+def _sampling(sample: bool, options: dict[str, float | None]) -> Any:
+    """Return the sampling options, or None without --sample."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if not sample:
+        for name in given:
+            raise ValueError(f"--{name.replace('_', '-')} needs sampling: add --sample")
+        return None
+    from pydantic import ValidationError
 
+    from dragoman.decoding.options import SamplingOptions
 
-def _in_bursts(work: "Work", lines: Iterable[str], progress: "Progress | None") -> Iterator[Answer]:
-    done = 0
-    answers = Bursts(lines).each(lambda burst: work.answers(burst, progress and _after(progress, done)))
-    for done, answer in enumerate(answers, 1):  # noqa: B007  # a later burst asks for it
-        yield answer
-
-
-def _after(progress: "Progress", before: int) -> "Progress":
-    return lambda done, read: progress(before + done, before + read)
-
-
-def _progress(stack: ExitStack, total: int | None) -> "Progress":
-    from dragoman.cli.progress import shown
-
-    tell = stack.enter_context(shown())
-    tell("translate", 0, total)
-    return lambda done, _: tell("translate", done, total)
-
-
-def told_of_long_ones(lines: Iterable[str]) -> Iterator[str]:
-    """The same lines. Models learn from single sentences, and lose much of a whole page without a sign of it."""
-    told = 0
-    for number, line in enumerate(lines, 1):
-        num_words = len(line.split())
-        if num_words > _MANY_WORDS and told < _TELLINGS:
-            told += 1
-            more = "; further ones are not told" if told == _TELLINGS else ""
-            print(
-                f"line {number:,} has {num_words:,} words: text may be lost in it; leave out --no-split{more}",
-                file=sys.stderr,
-            )
-        yield line
+    try:
+        return SamplingOptions.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"--{str(first['loc'][0]).replace('_', '-')} {first['input']}: {first['msg']}") from None

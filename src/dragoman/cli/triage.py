@@ -1,168 +1,93 @@
-"""`dragoman triage`: which translations of a test set need a look, the worst first, each with its reasons."""
+"""`dragoman triage`: rank the translations of a test set by signs of errors, with evidence."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
+from typer import Option
 
-if TYPE_CHECKING:
-    from dragoman.bundle import Bundle
-    from dragoman.inspection.triage import Account, Triaged
-
-DEFAULT_TRACES = 20
+from dragoman.cli.command import MODEL_HELP, PAIRS_HELP, FieldsOption, json_option, open_model, option
+from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
 
 
 def triage(
-    source: Annotated[str, typer.Option(metavar="FILE", help="Sentences, one a line; - for standard input.")],
-    target: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Their translations, line by line; else the model's own.")
+    source: Annotated[
+        str | None, Option(metavar="FILE", help="Source sentences, one per line; - for standard input.")
     ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="A model or a run; with neither --target nor --model, the built-in one."),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many to show.")] = 20,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report that opens the traces.")] = None,
-    json: Annotated[str | None, typer.Option(metavar="FILE", help="Write all as JSON lines; - for here.")] = None,
-    traces: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="How many of the worst have a trace in the report. [default: 20]"),
-    ] = None,
+    target: Annotated[str | None, Option(metavar="FILE", help="Translations to check; default: use --model.")] = None,
+    pairs: Annotated[str | None, Option(metavar="FILE", help=f"{PAIRS_HELP}.")] = None,
+    fields: FieldsOption = None,
+    model: Annotated[str | None, option("MODEL", f"{MODEL_HELP[:-1]}; default without --target: `demo`.")] = None,
+    top: Annotated[int, Option(min=1, metavar="N", help="Show the N most suspicious lines.")] = 20,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report with links to traces.")] = None,
+    json: Annotated[Path | None, json_option("Write the ranking as JSON lines")] = None,
+    traces: Annotated[int | None, Option(min=0, metavar="N", help="Trace the N top-ranked lines; default: 20.")] = None,
 ) -> None:
-    """Rank translations by what looks wrong with them, each with its evidence.
+    """Rank translations by signs of errors, with the evidence for each sign.
 
-    Flagged are dropped source words, repetitions, a low source share, untranslated text, numbers and addresses that
-    differ, and odd lengths. A flag is a reason to look, not a verdict; what has none may be wrong too.
+    Flags mark dropped source words, repetitions, a low source share, untranslated text, numbers and addresses that
+    differ, and odd lengths. A flag is a reason to check a translation, not a verdict; translations without a flag may
+    be wrong too.
 
-    Two files are compared by their text, which takes no model:
+    Without --model, two files are compared as text:
 
         dragoman triage --source test.en --target test.de
 
-    With a model, which translates or is led through the target, attention is looked at too:
+        dragoman triage --pairs test.xlf
+
+    With --model, the model translates --source, or reads --target under teacher forcing, and its attention is checked:
 
         dragoman triage --source test.en --model run/ --html report.html
     """
-    from dragoman.evaluation.text import read_text, require_same_length
-
-    _refuse_mistakes(source, target, model, html, json, traces)
-    sources, targets = read_text(source), None if target is None else read_text(target)
-    if targets is not None:
-        require_same_length(sources, targets)
-    given = None if targets is None else targets.lines
-    if model is None and given is not None:
-        ranked, account = _of_texts(sources.lines, given)
-        pages: dict[int, str] = {}
-    else:
-        ranked, account, pages = _of_model(_bundle(model), sources.lines, given, html, traces)
-    _write(ranked, account, html, json, pages)
-    _show(ranked, account, top, html, json)
-
-
-def _refuse_mistakes(
-    source: str, target: str | None, model: Path | None, html: Path | None, json: str | None, traces: int | None
-) -> None:
-    """Tracing may take an hour: what can be known to fail is said before."""
-    if source == target:
-        raise ValueError(f"--source and --target are both {source}: give the translations as --target")
-    if traces is not None and html is None:
-        raise ValueError("--traces is about the report: give --html FILE too")
-    if traces and model is None and target is not None:
-        raise ValueError("--traces needs a model to trace: give --model FOLDER too, or leave --traces out")
-    if html is not None and str(html) == "-":
-        raise ValueError("--html -: a report has its traces beside it, so it needs a name, as in --html report.html")
-    if html is not None and json is not None and Path(json).resolve() == html.resolve():
-        raise ValueError(f"--html and --json are both {json}: give two names")
-    written = [*([html] if html else []), *([Path(json)] if json and json != "-" else [])]
-    for path in written:
-        _require_place(path, [name for name in (source, target) if name])
-    if html is not None and html.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--html {html}: end its name in .html")
-    if html is not None:
-        _require_folder(html)
-
-
-def _require_place(path: Path, read: Sequence[str]) -> None:
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    if path.is_dir():
-        raise ValueError(f"{path}: this is a folder; name a file")
-    if any(path.exists() and Path(name).exists() and path.samefile(name) for name in read):
-        raise ValueError(f"{path}: this file is what is read; give another name")
-
-
-def _require_folder(html: Path) -> None:
-    from dragoman.inspection.triage_page import traces_folder
-
-    folder = traces_folder(html)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder}: the traces need this name for their folder; choose another --html")
-
-
-def _bundle(model: Path | None) -> "Bundle":
-    from dragoman.bundle import demo_folder, open_bundle
-
-    return open_bundle(demo_folder() if model is None else model)
-
-
-def _of_texts(sources: Sequence[str], targets: Sequence[str]) -> tuple[list["Triaged"], "Account"]:
-    from dragoman.inspection.flag import FlagRules
-    from dragoman.inspection.triage import Account, Pair, triage, usual_ratio
-
-    pairs = [Pair(source, target) for source, target in zip(sources, targets, strict=True)]
-    rules = FlagRules(expected_ratio=usual_ratio(pairs))
-    return triage(pairs, rules), Account(rules, num_lines=sum(bool(pair.source and pair.target) for pair in pairs))
-
-
-def _of_model(
-    bundle: "Bundle", sources: Sequence[str], targets: Sequence[str] | None, html: Path | None, traces: int | None
-) -> tuple[list["Triaged"], "Account", dict[int, str]]:
-    # torch takes seconds to import: whoever has mistyped a name is told before.
-    from dragoman.cli.progress import shown
-    from dragoman.inspection import triaging
-    from dragoman.inspection.inspector import Inspector
-
-    inspector = Inspector.of(bundle)
-    with shown() as progress:
-        if targets is None:
-            lines = triaging.translated(inspector, sources, progress)
-        else:
-            lines = triaging.forced(inspector, sources, targets)
-        ranked, account = triaging.ranked(inspector, lines, progress)
-        if html is None:
-            return ranked, account, {}
-        limit = DEFAULT_TRACES if traces is None else traces
-        return ranked, account, triaging.save_traces(inspector, lines, ranked, html, limit, progress)
-
-
-def _write(
-    ranked: Sequence["Triaged"], account: "Account", html: Path | None, json: str | None, pages: dict[int, str]
-) -> None:
-    from dragoman.inspection.triage import json_lines
-    from dragoman.inspection.triage_page import save_report
-
-    if json == "-":
-        sys.stdout.buffer.write(json_lines(ranked).encode())
-        sys.stdout.buffer.flush()
-    elif json is not None:
-        Path(json).write_text(json_lines(ranked), encoding="utf-8", newline="\n")
-    if html is not None:
-        save_report(ranked, account, html, pages)
-
-
-def _show(ranked: Sequence["Triaged"], account: "Account", top: int, html: Path | None, json: str | None) -> None:
-    """JSON lines have standard output to themselves."""
     from rich.console import Console
 
-    from dragoman.inspection.triage import summary, table
+    from dragoman.evaluation.text_files import read_sides, read_text
+    from dragoman.triage.ranking import json_lines, rank_texts, ranking_table, summarise
+    from dragoman.triage.report_page import report, traces_folder
 
-    console = Console(stderr=json == "-", highlight=False, markup=False)
-    if json == "-" or not any(one.flags for one in ranked):
-        console.print(summary(ranked))
+    if traces is not None and html is None:
+        raise ValueError("--traces needs an HTML report: add --html FILE")
+    has_targets = target is not None or pairs is not None
+    if traces and model is None and has_targets:
+        raise ValueError("--traces needs a model to trace: add --model MODEL, or leave out --traces")
+    check_different(("--html", html), ("--json", json))
+    inputs = [name for name in (source, target, pairs) if name]
+    if json is not None:
+        check_output_file("--json", json, inputs=inputs)
+    if html is not None:
+        check_output_file("--html", html, (".html", ".htm"), inputs)
+        folder = traces_folder(html)
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file, but traces need a folder of this name: give another --html")
+    if source is not None and not has_targets:
+        sources, targets = read_text(source), None
     else:
-        console.print(table(ranked, top))
-    for sentence in account.sentences():
-        console.print(sentence)
+        sources, targets = read_sides(source, target, pairs, fields)
+    pages: dict[int, str] = {}
+    if model is None and targets is not None:
+        ranked, method = rank_texts(sources.lines, targets.lines)
+    else:
+        bundle = open_model(model or "demo")
+        # torch takes seconds to import: a mistyped name is reported before.
+        from dragoman.cli.progress import show_progress
+        from dragoman.inspection.inspector import Inspector
+        from dragoman.triage.model_triage import force_lines, rank_lines, save_traces, translate_lines
+
+        inspector = Inspector.of(bundle)
+        with show_progress() as progress:
+            if targets:
+                lines = force_lines(inspector, sources.lines, targets.lines)
+            else:
+                lines = translate_lines(inspector, sources.lines, progress)
+            ranked, method = rank_lines(inspector, lines, progress)
+            if html is not None:
+                pages = save_traces(inspector, lines, ranked, html, 20 if traces is None else traces, progress)
+    if json is not None:
+        write_output(json, json_lines(ranked))
+    if html is not None:
+        write_output(html, report(ranked, method, pages))
+    console = Console(stderr=json == STDOUT, highlight=False, markup=False)
+    has_table = json != STDOUT and any(line.flags for line in ranked)
+    console.print(ranking_table(ranked, top) if has_table else summarise(ranked))
+    console.print(*method.sentences(), sep="\n")
     if html is not None:
         console.print(f"Report: {html}", soft_wrap=True)

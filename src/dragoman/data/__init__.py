@@ -1,1 +1,1 @@
-"""Text and tokens."""
+"""Training data: read, clean and prepare corpora, and read batches of token ids."""

@@ -1,4 +1,4 @@
-"""A batch: pairs of about the same length, as two padded arrays of token ids, read from the shards by its number."""
+"""Batches of sentence pairs: two padded arrays of token ids, read from the shards by batch number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,103 +10,103 @@ import numpy as np
 from jaxtyping import Int32, Int64
 from numpy import ndarray
 
-from dragoman.data.course import Course
 from dragoman.data.manifest import Manifest, Prepared
-from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, plan
-from dragoman.data.shards import Rows, Shard, Texts
-from dragoman.data.vocab import PAD, Vocab
+from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, EpochPlan, plan_order
+from dragoman.data.shards import Shard, ShardRows, ShardTexts
+from dragoman.text.vocab import PAD, Vocab
 
 MAX_OPEN = 64
-"""Shards a reader keeps open; an epoch is in one shard of each corpus at a time."""
+"""The maximum number of open shards per reader; an epoch reads one shard of each corpus at a time."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs, and where they come from."""
+    """A batch of sentence pairs with their corpus and line numbers."""
 
     index: int
-    """Its number, counted through all epochs; whatever is random about the batch is seeded with it."""
+    """The batch number over all epochs, which seeds the randomness of the batch."""
     source: Int32[ndarray, "rows source"]
-    """Each row ends with EOS and is filled up with PAD; the target too."""
+    """Source token ids: each row ends with EOS and is padded with PAD. `target` has the same layout."""
     target: Int32[ndarray, "rows target"]
     corpus: str
     lines: Int64[ndarray, " rows"]
-    """Where each pair stood in its corpus, counted from 0."""
+    """The line number of each pair in the corpus, from 0."""
 
     def __str__(self) -> str:
-        """To name a batch in a message, with line numbers as editors count them."""
+        """Return a description for messages: the batch number, the line numbers (from 1) and the corpus."""
         return f"batch {self.index}: lines {', '.join(map(str, self.lines + 1))} of {self.corpus}"
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Cuts the sentences of each batch into other subwords than usual: the same whenever the batch is made."""
+class SubwordSampling(NamedTuple):
+    """Samples subword segmentations, seeded by the batch number, so that they differ between epochs."""
 
     vocab: Vocab
     rate: float
-    """As `Subwords.sample` means it."""
+    """The sampling rate: the argument `rate` of `Subwords.sample`."""
     seed: int
 
-    def __call__(self, texts: Texts, index: int) -> Rows:
-        """The ids of the pairs of batch number `index`."""
+    def __call__(self, texts: ShardTexts, index: int) -> ShardRows:
+        """Return sampled token ids for the sentence pairs of the batch with number `index`."""
         source = self.vocab.source.sample(texts.source.to_pylist(), self.rate, (self.seed, index, 0))
         target = self.vocab.target.sample(texts.target.to_pylist(), self.rate, (self.seed, index, 1))
-        return Rows(source, target)
+        return ShardRows(source, target)
 
 
-@dataclass(frozen=True)
-class CorpusFiles:
-    """Where the shards of a corpus lie."""
+Sampling = SubwordSampling | None
+
+
+class CorpusFiles(NamedTuple):
+    """The name of a corpus and the paths of its shards."""
 
     name: str
     shards: tuple[Path, ...]
 
 
-class Newcomer(NamedTuple):
-    """A prepared folder, of the same vocabulary, that joins others."""
+class AddedCorpora(NamedTuple):
+    """Corpora added to a run: a prepared folder that uses the vocabulary of the run."""
 
     epoch: int
-    """The first that its corpora are part of."""
+    """The first epoch that contains the added corpora."""
     prepared: Prepared
 
 
-class Reader:
-    """Makes any batch from its number. Pickled, it travels without its open files: each process opens its own."""
+Added = Sequence[AddedCorpora]
 
-    def __init__(self, course: Course, corpora: Sequence[CorpusFiles], sampling: Sampling | None = None) -> None:
-        self.course = course
+
+class Reader:
+    """Reads batches by number. Open files are not pickled: each process opens the shards itself."""
+
+    def __init__(self, plan: EpochPlan, corpora: Sequence[CorpusFiles], sampling: Sampling = None) -> None:
+        self.plan = plan
         self.corpora = tuple(corpora)
         self.sampling = sampling
         self._open = lru_cache(maxsize=MAX_OPEN)(Shard)
 
     @staticmethod
     def of(
-        prepared: Prepared,
-        config: BatchConfig,
-        seed: int,
-        sampling: Sampling | None = None,
-        newcomers: Sequence[Newcomer] = (),
+        prepared: Prepared, config: BatchConfig, seed: int, sampling: Sampling = None, added: Added = ()
     ) -> "Reader":
-        """The batches of a prepared folder, and of those that join it."""
+        """Return a reader for a prepared folder and for the folders added to the run."""
         corpora: list[CorpusFiles] = []
         cells: list[CorpusCells] = []
         orders = []
-        for epoch, folder in (Newcomer(0, prepared), *newcomers):
-            corpora += _files_of(folder)
+        for epoch, folder in (AddedCorpora(0, prepared), *added):
+            for corpus in folder.manifest.corpora:
+                corpora.append(CorpusFiles(corpus.name, tuple(folder.folder / shard.file for shard in corpus.shards)))
             cells += cells_of(folder.manifest)
-            orders.append((epoch, plan(cells, config, seed)))
-        return Reader(Course.of(orders), corpora, sampling)
+            orders.append((epoch, plan_order(cells, config, seed)))
+        return Reader(EpochPlan.of(orders), corpora, sampling)
 
-    def __reduce__(self) -> tuple[type["Reader"], tuple[Course, tuple[CorpusFiles, ...], Sampling | None]]:
-        return Reader, (self.course, self.corpora, self.sampling)
+    def __reduce__(self) -> tuple[type["Reader"], tuple[EpochPlan, tuple[CorpusFiles, ...], Sampling]]:
+        return Reader, (self.plan, self.corpora, self.sampling)
 
     def __call__(self, index: int) -> Batch:
-        """The batch of this number, counted through all epochs."""
-        return self._read(self.course.at(index), index)
+        """Return the batch with this number, counted over all epochs."""
+        return self._read(self.plan.at(index), index)
 
     def longest(self) -> Batch:
-        """A batch of the longest pairs, to try whether memory is enough."""
-        return self._read(self.course.longest(), 0)
+        """Return a batch of the longest pairs, which needs the most memory."""
+        return self._read(self.plan.longest(), 0)
 
     def _read(self, ref: BatchRef, index: int) -> Batch:
         corpus = self.corpora[ref.corpus]
@@ -115,15 +115,8 @@ class Reader:
         return Batch(index, rows.source.padded(PAD), rows.target.padded(PAD), corpus.name, shard.lines(ref.rows))
 
 
-def _files_of(prepared: Prepared) -> list[CorpusFiles]:
-    return [
-        CorpusFiles(corpus.name, tuple(prepared.folder / shard.file for shard in corpus.shards))
-        for corpus in prepared.manifest.corpora
-    ]
-
-
 def cells_of(manifest: Manifest) -> list[CorpusCells]:
-    """All that the order of the batches depends on, beside the budget and the seed."""
+    """Return the weight and the length cells (pairs grouped by source and target length) of each corpus."""
     return [
         CorpusCells([np.array(shard.cells, np.int64).reshape(-1, 3) for shard in corpus.shards], corpus.weight)
         for corpus in manifest.corpora

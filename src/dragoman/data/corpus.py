@@ -1,156 +1,251 @@
-"""Sentence pairs, chunk by chunk, from wherever and however they are kept."""
+"""Corpora: their configuration, and reading their sentence pairs in chunks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from dragoman.config import Config
-from dragoman.data.packed import unpacked_suffix
-from dragoman.data.records import Pairs, read_jsonl, read_parquet, read_text, read_tsv
-from dragoman.data.stream import STANDARD_INPUT
+from dragoman.data.corpus_formats import (
+    RawPairs,
+    find_column_languages,
+    is_language_code,
+    read_csv,
+    read_jsonl,
+    read_parquet,
+    read_text,
+    read_tsv,
+)
+from dragoman.data.translation_memories import (
+    SOURCE,
+    TARGET,
+    find_unit_languages,
+    normal_code,
+    read_po,
+    read_tmx,
+    read_xliff,
+)
+from dragoman.io.streams import STANDARD_INPUT, file_identity, is_same_file, uncompressed_suffix
 
-Format = Literal["text", "tsv", "jsonl", "parquet"]
+Format = Literal["text", "tsv", "csv", "jsonl", "parquet", "tmx", "xliff", "po"]
 
 CHUNK_BYTES: Final = 16 << 20
-"""A chunk closes with the pair that takes it past this, however few pairs it has."""
+"""Maximum size of a chunk in bytes: the pair that reaches this size is the last of its chunk."""
 
-_SUFFIXES: dict[str, Format] = {
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
+_SUFFIXES: Final[dict[Format, str]] = {
+    "tsv": ".tsv .tab",
+    "csv": ".csv",
+    "jsonl": ".jsonl .ndjson .json",
+    "parquet": ".parquet",
+    "tmx": ".tmx",
+    "xliff": ".xlf .xliff .sdlxliff .mqxliff .mxliff",
+    "po": ".po",
 }
+_READERS: Final = {
+    "tsv": read_tsv,
+    "csv": read_csv,
+    "jsonl": read_jsonl,
+    "parquet": read_parquet,
+    "tmx": read_tmx,
+    "xliff": read_xliff,
+    "po": read_po,
+}
+_FORMATS: Final = ".tmx, .xlf, .po, .csv, .tsv, .jsonl or .parquet"
 
 
 class CorpusConfig(Config):
-    """Where the sentence pairs of one corpus are."""
+    """A corpus: its files, their format, and the weight of the corpus in an epoch."""
 
-    name: str = Field("train", description="what reports call it")
+    name: str = Field("train", description="name of the corpus in reports")
     source: str = Field(
-        description="a path, an address fsspec can open, or - for standard input; .gz and .zst are unpacked"
+        description="source file, or a file of pairs: path, fsspec URL or - for standard input; .gz and .zst allowed"
     )
-    target: str | None = Field(None, description="the other side, of a text corpus; other formats carry both")
-    format: Literal["auto", "text", "tsv", "jsonl", "parquet"] = Field("auto", description="auto: by the suffix")
+    target: str | None = Field(None, description="target file of a text corpus; leave out for other formats")
+    format: Literal["auto", "text", "tsv", "csv", "jsonl", "parquet", "tmx", "xliff", "po"] = Field(
+        "auto", description="auto: by file extension"
+    )
     source_field: str | int | None = Field(
         None,
-        description="the source's column (TSV: from 0, or a name if the first line holds names) or key; "
-        "outer.inner reaches into objects. Else 0 (TSV) or source",
+        description="source column (name, or index from 0), key (outer.inner) or language; default: by header, 0 (TSV) "
+        "or source",
     )
-    target_field: str | int | None = Field(None, description="the same of the target. Else 1 (TSV) or target")
-    weight: float = Field(1.0, gt=0.0, allow_inf_nan=False, description="how many times an epoch goes through it")
-    tag: str | None = Field(
-        None,
-        pattern=r"^\S+$",
-        description="a word put before each source sentence, by which a model can tell this corpus: made by "
-        "back-translation, of another domain. Of training corpora alone",
+    target_field: str | int | None = Field(
+        None, description="target column, key or language; default: by header, 1 (TSV) or target"
     )
+    weight: float = Field(1.0, gt=0.0, allow_inf_nan=False, description="passes over the corpus per epoch")
+    tag: str | None = Field(None, pattern=r"^\S+$", description="word added before each source to mark the corpus")
 
     @model_validator(mode="after")
     def _fits(self) -> "CorpusConfig":
-        kept_as = self.kept_as
-        if kept_as == "text" and self.target is None:
-            raise ValueError(
-                f"{self.source}: a text corpus needs a target; a file with both sides is named .tsv, .jsonl or .parquet"
-            )
-        if kept_as != "text" and self.target is not None:
-            raise ValueError(f"{self.source}: {kept_as} carries both sides: leave out target {self.target}")
-        if kept_as == "text" and (self.source_field, self.target_field) != (None, None):
-            raise ValueError(f"{self.source}: text has no fields; say format: tsv or jsonl, or leave the fields out")
-        if self.source == self.target:
-            raise ValueError(f"{self.source}: source and target are the same file")
-        if kept_as != "text" and self.fields[0] == self.fields[1]:
-            raise ValueError(f"{self.source}: source and target are the same field {self.fields[0]!r}")
-        if self.source == STANDARD_INPUT and kept_as not in ("tsv", "jsonl"):
-            raise ValueError("standard input carries both sides: say format: tsv or jsonl")
+        if error := self._find_error():
+            raise ValueError(f"{self.source}: {error}")
         return self
 
+    def _find_error(self) -> str:
+        is_text, (source, target) = self.file_format == "text", self.fields
+        if is_text and self.target is None:
+            return f"a text corpus needs a target: add a target file, or give a file of pairs ({_FORMATS})"
+        if not is_text and self.target is not None:
+            return f"a {self.file_format} file contains source and target: remove target {self.target}"
+        if is_text and (self.source_field, self.target_field) != (None, None):
+            return "text has no fields: set format, or remove source_field and target_field"
+        if self.target is not None and is_same_file(self.source, self.target):
+            return "source and target are the same file: give two different files"
+        if not is_text and source == target:
+            return f"source and target are the same field {source!r}: give two different fields"
+        is_possible = self.source != STANDARD_INPUT or self.file_format not in ("text", "parquet")
+        return "" if is_possible else "standard input must contain source and target: set format to tsv or jsonl"
+
     @property
-    def kept_as(self) -> Format:
-        """The format, given or known by the suffix."""
+    def file_format(self) -> Format:
+        """The configured file format; for `auto`, the format that the file extension indicates."""
         if self.format != "auto":
             return self.format
-        return _SUFFIXES.get(unpacked_suffix(self.source), "text") if self.target is None else "text"
+        suffix = uncompressed_suffix(self.source) if self.target is None else ""
+        return next((name for name, suffixes in _SUFFIXES.items() if suffix in suffixes.split()), "text")
 
     @property
     def fields(self) -> tuple[str, str]:
-        """The names of the two fields, given or usual."""
-        usual = ("0", "1") if self.kept_as == "tsv" else ("source", "target")
-        given = (self.source_field, self.target_field)
-        source, target = (str(name if name is not None else other) for name, other in zip(given, usual, strict=True))
-        return source, target
+        """The source and target fields: the configured names, or the defaults of the file format."""
+        usual = ("0", "1") if self.file_format == "tsv" else ("source", "target")
+        source, target = self.source_field, self.target_field
+        return str(usual[0] if source is None else source), str(usual[1] if target is None else target)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Pairs in a row, raw: bytes as they stand in the files, without their newlines."""
+    """Consecutive pairs of a corpus as raw bytes, without newlines."""
 
     index: int
     first_line: int
-    """Of the corpus, from 0."""
+    """The line number of the first pair in the corpus, from 0."""
     source: pa.LargeBinaryArray
     target: pa.LargeBinaryArray
     unterminated: bool = False
-    """Its last line ends a file without a newline."""
+    """True if the last line is the end of the file and has no newline."""
 
     def __len__(self) -> int:
         return len(self.source)
 
 
 def read_chunks(corpus: CorpusConfig, lines_per_chunk: int) -> Iterator[Chunk]:
-    """The corpus in order. Where a chunk ends depends on nothing but the pairs."""
-    if lines_per_chunk < 1:
-        raise ValueError(f"a chunk needs at least 1 line, not {lines_per_chunk}")
-    return _gather(_read(corpus), lines_per_chunk)
+    """Yield the chunks of a corpus in order; the same pairs give the same chunks in every file format."""
+    if corpus.target is not None:
+        return _gather(read_text(corpus.source, corpus.target), lines_per_chunk)
+    return _gather(_READERS[corpus.file_format](corpus.source, *corpus.fields), lines_per_chunk)
 
 
 def check_corpora(corpora: Sequence[CorpusConfig]) -> None:
-    """Raise if corpora that are to be used together cannot be told apart, or one has its sides swapped."""
-    names = [corpus.name for corpus in corpora]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{names.count(name)} corpora are named {name!r}: give each its own name")
-    targets = {corpus.target: corpus for corpus in corpora if corpus.target is not None}
+    """Raise ValueError if two corpora have the same name, or if a file is both a source and a target."""
+    for name, count in Counter(corpus.name for corpus in corpora).items():
+        if count > 1:
+            raise ValueError(f"{count} corpora are named {name!r}: give each corpus a different name")
+    targets = {file_identity(corpus.target): corpus for corpus in corpora if corpus.target is not None}
     for corpus in corpora:
-        if corpus.source in targets:
-            other = targets[corpus.source]
-            raise ValueError(
-                f"{corpus.source} is the source of {corpus.name!r} and the target of {other.name!r}: "
-                "one of them has its sides swapped"
-            )
+        if other := targets.get(file_identity(corpus.source)):
+            sides = f"the source of {corpus.name!r} and the target of {other.name!r}"
+            raise ValueError(f"{corpus.source} is {sides}: swap source and target in one of the two")
 
 
-def _read(corpus: CorpusConfig) -> Iterator[Pairs]:
-    match corpus.kept_as:
-        case "text":
-            assert corpus.target is not None
-            return read_text(corpus.source, corpus.target)
-        case "tsv":
-            return read_tsv(corpus.source, *corpus.fields)
-        case "jsonl":
-            return read_jsonl(corpus.source, *corpus.fields)
-        case "parquet":
-            return read_parquet(corpus.source, *corpus.fields)
+def find_languages(corpus: CorpusConfig) -> tuple[str, str] | None:
+    """Return the language codes that a file of pairs names, or None if it does not name two languages.
+
+    Codes are without regions (en for en-US), unless the two differ in nothing else.
+    """
+    fields, file_format = corpus.fields, corpus.file_format
+    if corpus.source == STANDARD_INPUT or file_format == "text":
+        return None
+    if {corpus.source_field, corpus.target_field} == {None}:
+        fields = _named_languages(corpus) or fields
+    codes = [normal_code(field.rpartition(".")[2]) for field in fields]
+    names_languages = file_format in ("tmx", "xliff", "po") and not {SOURCE, TARGET} & {*codes}
+    if not (names_languages or all(map(is_language_code, codes))):
+        return None
+    short = [code.partition("-")[0] for code in codes]
+    return (codes[0], codes[1]) if short[0] == short[1] else (short[0], short[1])
 
 
-def _gather(pieces: Iterable[Pairs], lines_per_chunk: int) -> Iterator[Chunk]:
-    """Pairs as they come from blocks of bytes, in chunks."""
+def _named_languages(corpus: CorpusConfig) -> tuple[str, str] | None:
+    match corpus.file_format:
+        case "tmx" | "xliff" | "po" as file_format:
+            return find_unit_languages(corpus.source, file_format)
+        case "csv" | "tsv" as file_format:
+            return find_column_languages(corpus.source, file_format == "csv")
+        case _:
+            return None
+
+
+def corpora_from_files(
+    name: str,
+    sources: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    weights: Sequence[float] = (),
+    pairs: Sequence[str] = (),
+    fields: str | None = None,
+) -> tuple[CorpusConfig, ...]:
+    """Return a corpus for each source file, with the target file at the same position, and for each file of pairs.
+
+    `fields` are the columns, keys or languages of the files of pairs, as in `en,de`. There is a weight for each corpus.
+    """
+    if targets and len(targets) != len(sources):
+        raise ValueError(f"{len(sources)} --source but {len(targets)} --target: give a --target for each --source")
+    num_corpora = len(sources) + len(pairs)
+    if weights and len(weights) != num_corpora:
+        each = f"{num_corpora} --source and --pairs" if pairs else f"{len(sources)} --source"
+        fix = "give a --weight for each --source" + (" and each --pairs" if pairs else "")
+        raise ValueError(f"{each} but {len(weights)} --weight: {fix}")
+    if fields is not None and not pairs:
+        raise ValueError(f"--fields {fields} selects fields of --pairs: add --pairs FILE, or leave out --fields")
+    described = [{"source": path} | ({"target": targets[i]} if targets else {}) for i, path in enumerate(sources)]
+    described += [_describe_pairs(path, fields) for path in pairs]
+    corpora = []
+    for i, files in enumerate(described):
+        values: dict[str, object] = {"name": name if i == 0 else f"{name}-{i + 1}", **files}
+        values |= {"weight": weights[i]} if weights else {}
+        try:
+            corpora.append(CorpusConfig.model_validate(values))
+        except ValidationError as error:
+            raise ValueError("; ".join(_error_message(problem) for problem in error.errors())) from error
+    return tuple(corpora)
+
+
+def _describe_pairs(path: str, fields: str | None) -> dict[str, str]:
+    if not any(uncompressed_suffix(path) in suffixes.split() for suffixes in _SUFFIXES.values()):
+        wrong = f"--pairs {path}: the file extension names no format of pairs"
+        raise ValueError(f"{wrong}: give {_FORMATS}, or text files with --source and --target")
+    if fields is None:
+        return {"source": path}
+    source, separator, target = fields.partition(",")
+    if not (source and separator and target) or "," in target:
+        raise ValueError(f"--fields {fields}: give the names of source and target, as in --fields en,de")
+    return {"source": path, "source_field": source, "target_field": target}
+
+
+def _error_message(problem: Mapping[str, Any]) -> str:
+    """Return the message of a custom validator, or pydantic's message with the option and its value."""
+    ours = problem.get("ctx", {}).get("error")
+    return str(ours) if ours else f"--{problem['loc'][0]} {problem['input']}: {problem['msg']}"
+
+
+def _gather(blocks: Iterable[RawPairs], lines_per_chunk: int) -> Iterator[Chunk]:
+    """Join blocks of pairs into chunks of at most `lines_per_chunk` pairs, and yield the chunks."""
     index = first_line = num_lines = num_bytes = 0
-    held: list[Pairs] = []
-    for piece in pieces:
-        sizes = np.cumsum(_num_bytes(piece))
+    held: list[RawPairs] = []
+    for block in blocks:
+        both = pc.add(pc.binary_length(block.source), pc.binary_length(block.target))
+        sizes = np.cumsum(both.to_numpy(zero_copy_only=False))
         start = 0
         while start < len(sizes):
             before = int(sizes[start - 1]) if start else 0
             full = int(np.searchsorted(sizes, before + CHUNK_BYTES - num_bytes)) + 1
             end = min(full, start + lines_per_chunk - num_lines, len(sizes))
-            held.append(_slice(piece, start, end))
+            ends = block.unterminated and end == len(sizes)
+            held.append(RawPairs(block.source[start:end], block.target[start:end], ends))
             num_lines, num_bytes, start = num_lines + end - start, num_bytes + int(sizes[end - 1]) - before, end
             if num_lines == lines_per_chunk or num_bytes >= CHUNK_BYTES:
                 yield _chunk(index, first_line, held)
@@ -159,27 +254,7 @@ def _gather(pieces: Iterable[Pairs], lines_per_chunk: int) -> Iterator[Chunk]:
         yield _chunk(index, first_line, held)
 
 
-def _num_bytes(piece: Pairs) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    sizes = pc.add(pc.binary_length(piece.source), pc.binary_length(piece.target)).to_numpy(zero_copy_only=False)
-    assert isinstance(sizes, np.ndarray)
-    return sizes
-
-
-def _slice(piece: Pairs, start: int, end: int) -> Pairs:
-    ends = piece.unterminated and end == len(piece.source)
-    return Pairs(piece.source[start:end], piece.target[start:end], ends)
-
-
-def _chunk(index: int, first_line: int, held: list[Pairs]) -> Chunk:
-    source, target = (pa.concat_arrays(side) for side in zip(*((p.source, p.target) for p in held), strict=True))
-    return Chunk(index, first_line, _compact(source), _compact(target), held[-1].unterminated)
-
-
-def _compact(text: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Without the bytes of neighbours that a slice of a block still holds, so that a chunk sent to another process
-    takes only its own.
-    """
-    _, offsets, letters = text.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
-    own = letters.slice(int(bounds[0]), int(bounds[-1] - bounds[0])) if letters is not None else pa.py_buffer(b"")
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(text), [None, pa.py_buffer(bounds - bounds[0]), own])
+def _chunk(index: int, first_line: int, held: list[RawPairs]) -> Chunk:
+    """Return a chunk with copies of the pairs: slices would keep whole blocks in memory."""
+    sources, targets, unterminated = zip(*held, strict=True)
+    return Chunk(index, first_line, pa.concat_arrays(sources), pa.concat_arrays(targets), unterminated[-1])

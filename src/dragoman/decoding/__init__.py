@@ -1,1 +1,1 @@
-"""From scores for the next token to whole targets: search, sampling, scoring (section 6.1)."""
+"""Decoding: beam search, sampling and scoring of targets, with torch or CTranslate2."""

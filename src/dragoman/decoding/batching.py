@@ -1,4 +1,4 @@
-"""Which of many sequences go through a model together: those of like lengths, so that little of a batch is padding."""
+"""Batches of sequences of similar length, to reduce padding."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,9 +8,10 @@ from numpy import ndarray
 
 
 def alike(lengths: Sequence[tuple[int, ...]], tokens: int) -> Iterator[list[int]]:
-    """Places, the longest first, so many that a batch has at most so many tokens, padding included; one at least.
+    """Yield batches of indices into `lengths`, with at most `tokens` tokens including padding.
 
-    Pairs have a length for each side. With the longest first, what does not fit into memory fails at once.
+    Each item of `lengths` has one length per side (source, target). A batch has at least one sequence. The longest
+    sequences come first, so that an out-of-memory error occurs at once.
     """
     batch: list[int] = []
     longest: tuple[int, ...] = ()
@@ -26,7 +27,7 @@ def alike(lengths: Sequence[tuple[int, ...]], tokens: int) -> Iterator[list[int]
 
 
 def require_short(side: str, lengths: Int[ndarray, " lines"], longest: int | None) -> None:
-    """Refuse lines that the model cannot take. A Transformer has as many positions for its source as for its target."""
+    """Raise ValueError if a line has more than `longest` tokens. The limit is the same for source and target."""
     if longest is not None and (lengths > longest).any():
         line = int(np.argmax(lengths > longest))
         raise ValueError(

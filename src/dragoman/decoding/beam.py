@@ -1,6 +1,6 @@
-"""One step of beam search: the live hypotheses, and the decision which of their extensions live, end or fall.
+"""One step of beam search: which extensions of the live hypotheses stay live, end or are dropped.
 
-Apart from the loop (search.py), so that the decision can be read, tested and replaced by itself.
+The loop is in search.py, so that this step can be read, tested and replaced separately.
 """
 
 from dataclasses import dataclass
@@ -9,37 +9,37 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.data.vocab import EOS
+from dragoman.text.vocab import EOS
 
 DEAD = float("-inf")
-"""The total of an empty place in a beam."""
+"""The total log-probability of an empty slot in a beam."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The best extensions of each source's beam, best first, and what becomes of them."""
+    """The candidates of each source, best first: extensions of live hypotheses, and which of them end or stay live."""
 
     parent: Int[Tensor, "sources candidates"]
-    """The place in the beam that each one extends."""
+    """The index in the beam of the hypothesis that each candidate extends."""
     token: Int[Tensor, "sources candidates"]
     total: Float[Tensor, "sources candidates"]
-    """Log-probability of the whole hypothesis with the token."""
+    """Log-probability of the whole hypothesis, including the token."""
     log_probability: Float[Tensor, "sources candidates"]
-    """Of the token alone."""
+    """Log-probability of the token alone."""
     ends: Bool[Tensor, "sources candidates"]
     """Finished hypotheses: EOS among the best `beam_size`."""
     live: Int[Tensor, "sources beam"]
-    """Which candidates make the next beam."""
+    """Indices of the candidates that form the next beam."""
 
 
 def decide(
     total: Float[Tensor, "sources beam"], log_probabilities: Float[Tensor, "sources beam vocabulary"], beam_size: int
 ) -> Decision:
-    """Choose among all extensions of all live hypotheses.
+    """Choose the best extensions of all live hypotheses, for each source.
 
-    An ending counts only if it is among the `beam_size` best extensions, so that with a beam of one a hypothesis ends
-    when the EOS is the most probable token. Its place goes to the next best extension that does not end: since each
-    parent ends at most once, twice the beam always holds enough.
+    A hypothesis ends only if EOS is among the `beam_size` best extensions: with a beam of one, when EOS is the most
+    probable token. The next best extension without EOS takes the slot of an ended hypothesis: each parent ends at most
+    once, so 2 * beam_size candidates are always enough.
     """
     vocabulary = log_probabilities.shape[-1]
     extended = (total[:, :, None] + log_probabilities).flatten(1)  # [sources, beam * vocabulary]
@@ -61,7 +61,7 @@ def decide(
 
 @dataclass(frozen=True)
 class Beam:
-    """The live hypotheses of some sources after the same number of steps."""
+    """The live hypotheses of all sources in a batch, all with the same number of tokens."""
 
     total: Float[Tensor, "sources beam"]
     tokens: Int[Tensor, "sources beam steps"]
@@ -69,12 +69,15 @@ class Beam:
 
     @classmethod
     def empty(cls, num_sources: int, device: torch.device) -> "Beam":
-        """Before the first step: one hypothesis each, which has written nothing."""
+        """Return the beam before the first step: one empty hypothesis per source."""
         nothing = torch.zeros(num_sources, 1, 0, device=device)
         return Beam(torch.zeros(num_sources, 1, device=device), nothing.to(torch.int64), nothing)
 
     def survivors(self, decision: Decision) -> "Beam":
-        """The beam after the decision. A place that only an ending could fill is dead."""
+        """Return the next beam: the live candidates of the decision.
+
+        A slot for which only an ended hypothesis is left gets the total log-probability -inf.
+        """
         live = decision.live
         token, total = decision.token.gather(1, live), decision.total.gather(1, live)
         parent = decision.parent.gather(1, live)[..., None].expand(-1, -1, self.tokens.shape[-1])
@@ -86,14 +89,14 @@ class Beam:
         )
 
     def extended(self, decision: Decision, source: int, candidate: int) -> tuple[list[int], list[float]]:
-        """One candidate as a whole hypothesis: its tokens and their log-probabilities."""
+        """Return the tokens of a candidate's whole hypothesis, and the log-probability of each token."""
         parent = decision.parent[source, candidate]
         tokens = [*self.tokens[source, parent].tolist(), int(decision.token[source, candidate])]
         last = float(decision.log_probability[source, candidate])
         return tokens, [*self.log_probabilities[source, parent].tolist(), last]
 
     def rows(self, decision: Decision, sources: Int[Tensor, " selected"]) -> Int[Tensor, " rows"]:
-        """Which rows of the decoder's state the survivors of these sources extend."""
+        """Return the decoder-state row that each live candidate of the selected sources extends."""
         parent = decision.parent.gather(1, decision.live)[sources]
         return (sources[:, None] * self.total.shape[1] + parent).flatten()
 

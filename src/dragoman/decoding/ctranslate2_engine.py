@@ -1,18 +1,17 @@
-"""The engine for production. What its search does otherwise than ours is set right here, so that options mean the same.
+"""The CTranslate2 engine, with corrections where CTranslate2 differs from the beam search in search.py.
 
-- It ranks by n^alpha, and counts n without EOS unless told to return it. All hypotheses of the beam come back with
-  their EOS, and are ranked here, by any penalty. If more have ended than the beam is wide, it drops the last by its
-  own ranking, so it is given the exponent that comes nearest to ours; where several are wanted, twice as many are
-  asked for.
-- Its length limit is one number for a whole call, and there it ends without EOS. A source whose hypotheses come near
-  its own limit is searched again, alone, up to one token before the limit, and EOS is scored. What could have taken the
-  place of a hypothesis that ends with the last of these tokens is lost.
-- It counts the tokens of a prefix as certain, and may not end directly after them. They are scored, and count, and
-  that end is added if it is likely; what could have taken its place is lost.
-- It would write PAD or BOS if a model found them likely. Then the source is searched again without them.
-- Of a source that is nothing but EOS it makes nothing.
-- What is forbidden gives its probability to the other tokens. So whatever was searched for like this, or with a
-  shortest length, is scored again; but another hypothesis may have been found.
+- Ranking: CTranslate2 divides by n^alpha, and counts EOS in n only if it returns EOS. Here all hypotheses are returned
+  with EOS, and this file ranks them by any penalty. If more than beam_size hypotheses end, CTranslate2 drops the last
+  by its own ranking, so it gets the nearest exponent; for several results, twice as many are requested.
+- Length limit: CTranslate2 has one limit per call, and ends there without EOS. A source whose hypotheses come near its
+  limit is searched again alone, up to one token before the limit, and EOS is scored. The hypothesis that would replace
+  one that ends with the last of these tokens is lost.
+- Prefix: CTranslate2 gives prefix tokens probability 1, and cannot end directly after them. Here they are scored, and
+  the ending after the prefix is added if it is probable; the hypothesis that would replace it is lost.
+- Special tokens: CTranslate2 writes PAD or BOS if they are probable. The source is then searched again without them.
+- Empty source: CTranslate2 translates a source of only EOS to an empty target.
+- Forbidden tokens: CTranslate2 gives their probability to the other tokens. Results of searches with forbidden tokens
+  or a minimum length are scored again, but the search may have found other hypotheses.
 """
 
 import hashlib
@@ -25,36 +24,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.bundle import Bundle, Export
-from dragoman.bundle.reading import MEND
-from dragoman.data.cores import num_cores
-from dragoman.data.durable import DamageError
-from dragoman.data.vocab import BOS, EOS, PAD
-from dragoman.decoding.engine import Tokens
-from dragoman.decoding.given import Compute
-from dragoman.decoding.hypothesis import Hypothesis, Result
-from dragoman.decoding.options import SearchOptions
+from dragoman.bundle.reading import FIX
+from dragoman.decoding.batching import alike
+from dragoman.decoding.hypothesis import NOT_NUMBERS, Hypothesis, Result, Tokens
+from dragoman.decoding.options import Compute, SearchOptions
 from dragoman.decoding.penalty import Penalty
-from dragoman.export.ctranslate2 import WEIGHTS, pieces, small_files, weights_file
-from dragoman.export.layout import what_is_wrong
+from dragoman.export.ctranslate2 import WEIGHTS, pieces, settings_files, weights_file
+from dragoman.export.layout import find_layout_error
+from dragoman.io.durable import DamageError
+from dragoman.io.processes import num_cores
+from dragoman.text.vocab import BOS, EOS, PAD
 
 BATCH_TOKENS: Final = 768
-"""Source tokens of a batch, padding included: more is no faster on a CPU, and holds more memory (docs/results.md)."""
+"""Source tokens per batch with padding: larger batches are no faster on a CPU and use more memory (docs/results.md)."""
+
+_BATCHES: Final[dict[str, Any]] = {"max_batch_size": BATCH_TOKENS, "batch_type": "tokens", "max_input_length": 0}
 
 _NO_PENALTY: Final = 1e-30
-"""x^this is 1. Zero itself would make it stop at the first hypothesis that ends."""
+"""An exponent e with n^e = 1. With exactly 0, CTranslate2 would stop at the first hypothesis that ends."""
 
 _USUAL_LENGTH: Final = 20
-"""Where the exponent of `length` that stands for `gnmt` has the same slope."""
+"""The length at which n^alpha, used in place of `gnmt`, has the same slope."""
 
 _SHORT_FIRST: Final = -2.0
-"""Of more hypotheses than are wanted, it then drops those that ended last."""
+"""The exponent with which CTranslate2, if more hypotheses end than requested, drops those that ended last."""
 
 _IMPOSSIBLE: Final = -1e9
-"""What it gives where nothing can follow."""
+"""The score that CTranslate2 returns where no token can follow."""
+
+
+Rows = Sequence[Tokens]
 
 
 class CTranslate2Engine:
-    """A CTranslate2 model that takes ids as all engines do."""
+    """An engine that runs a CTranslate2 model on token ids."""
 
     name = "ctranslate2"
 
@@ -69,16 +72,16 @@ class CTranslate2Engine:
 
     @staticmethod
     def load(bundle: Bundle, threads: int | None = None, compute: Compute = "float32") -> "CTranslate2Engine":
-        """The bundle's export, of the precision asked for if there is one, else rounded at loading."""
-        export = _chosen(bundle, compute)
-        return CTranslate2Engine.of(bundle, export, _weights(bundle, export), threads, compute)
+        """Load the bundle's export of this compute type, or quantise its float32 export while loading."""
+        export = _choose_export(bundle, compute)
+        return CTranslate2Engine.of(bundle, export, _read_weights(bundle, export), threads, compute)
 
     @staticmethod
     def of(
         bundle: Bundle, export: Export, content: bytes, threads: int | None = None, compute: Compute = "float32"
     ) -> "CTranslate2Engine":
-        """An export whose weights file is at hand. Files are given as bytes: nothing is read that was not verified."""
-        files = {**small_files(bundle), WEIGHTS: content}
+        """Load an export from the bytes of its weights file, so that CTranslate2 reads no unverified file."""
+        files = {**settings_files(bundle), WEIGHTS: content}
         refused = ""
         try:
             translator = ctranslate2.Translator(
@@ -91,45 +94,62 @@ class CTranslate2Engine:
                 files=files,
             )
         except (RuntimeError, MemoryError) as error:
-            wrong = f"CTranslate2 cannot read it ({' '.join(str(error).split()) or 'no memory'})"
-            raise DamageError(bundle.folder / export.file.file, wrong, MEND) from error
+            wrong = f"CTranslate2 cannot load the file ({' '.join(str(error).split()) or 'out of memory'})"
+            raise DamageError(bundle.folder / export.file.file, wrong, FIX) from error
         except TypeError:
-            refused = "give threads as a whole number, 1 or more, and compute as a word"
+            refused = "give threads as an integer of at least 1, and compute as a string"
         except ValueError as error:
-            refused = str(error) or "it does not say why"
-        if refused:  # said out here: a TypeError of CTranslate2 holds all that it was called with, files included
-            raise ValueError(f"CTranslate2 does not take threads {threads!r} and compute {compute!r}: {refused}")
+            refused = str(error) or "no reason given"
+        if refused:  # raised out here: a TypeError of CTranslate2 holds all that it was called with, files included
+            raise ValueError(f"CTranslate2 rejects threads {threads!r} or compute {compute!r}: {refused}")
         return CTranslate2Engine(translator, bundle, export)
 
     def submit(
-        self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens] | None = None
+        self, sources: Rows, options: SearchOptions, prefixes: Rows | None = None
     ) -> Iterator[tuple[int, Result]]:
-        limits = [self._limit(source, options, prefix) for source, prefix in _with(sources, prefixes)]
+        pairs = _pair_with_prefixes(sources, prefixes)
+        limits = [self._limit(source, options, prefix) for source, prefix in pairs]
         generously = options.num_best > 1 and options.penalty.formula == "gnmt"
-        waiting = self._begin(sources, options, prefixes, max(limits, default=1), generously)
-        return self._results(waiting, limits, sources, options, prefixes, generously)
+        waiting: dict[int, ctranslate2.AsyncTranslationResult] = {}
+        for batch, limit in _batches(sources, limits):
+            begins = None if prefixes is None else [prefixes[place] for place in batch]
+            begun = self._begin([sources[place] for place in batch], options, begins, limit, generously)
+            waiting |= dict(zip(batch, begun, strict=True))
+
+        def results() -> Iterator[tuple[int, Result]]:
+            for place, (limit, (source, prefix)) in enumerate(zip(limits, pairs, strict=True)):
+                if len(source) < 2:
+                    yield place, Result((Hypothesis(tuple(prefix), (), 0.0, False, 0.0),))
+                    continue
+                ended = self._ended(waiting[place].result(), options, generously)
+                never = any(not {PAD, BOS}.isdisjoint(hypothesis.tokens) for hypothesis in ended)
+                at_limit = any(len(hypothesis.tokens) + 2 > limit for hypothesis in ended)
+                if prefix or never or at_limit or options.min_length > 1:
+                    ended = self._search_again(source, options, prefix, limit, never)
+                ended.sort(key=lambda hypothesis: -hypothesis.score)
+                yield place, Result(tuple(ended[: options.num_best]))
+
+        return results()
 
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
         scored = self._translator.score_batch(
             [self._pieces(source) for source in sources],
             [[self._target[token] for token in target] for target in targets],
-            max_batch_size=BATCH_TOKENS,
-            batch_type="tokens",
-            max_input_length=0,
+            **_BATCHES,
         )
         return [tuple(result.log_probs) for result in scored]
 
     def attention(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[NDArray[np.float64]]:
-        """What the export's heads show, in the mean, when they are led through targets: for each, a row for every token
-        and one for EOS, and in it a share for every token of the source, EOS last. Without heads, the last layer's.
+        """Return the attention of each target to its source, averaged over the export's alignment heads.
+
+        An export without alignment heads gives the mean of its last layer. Each matrix has one row per target token and
+        one column per source token, both with EOS last.
         """
         found = self._translator.translate_batch(
             [self._pieces(source) for source in sources],
             [[self._target[token] for token in target] for target in targets],
-            max_batch_size=BATCH_TOKENS,
-            batch_type="tokens",
+            **_BATCHES,
             beam_size=1,
-            max_input_length=0,
             max_decoding_length=max((len(target) + 1 for target in targets), default=1),
             return_attention=True,
             return_end_token=True,
@@ -138,85 +158,54 @@ class CTranslate2Engine:
         return [_with_eos(result.attention[0], len(source), len(target) + 1) for source, target, result in pairs]
 
     def _begin(
-        self,
-        sources: Sequence[Tokens],
-        options: SearchOptions,
-        prefixes: Sequence[Tokens] | None,
-        longest: int,
-        generously: bool,
-        **others: Any,
+        self, sources: Rows, options: SearchOptions, prefixes: Rows | None, limit: int, generously: bool, **others: Any
     ) -> list[ctranslate2.AsyncTranslationResult]:
-        """`generously`, it searches on until twice as many have ended, and gives them all."""
+        """Start a search in the background; `generously` waits for twice as many ended hypotheses, and returns all."""
         more = 2 if generously and options.beam_size > 1 else 1
         begun: list[ctranslate2.AsyncTranslationResult] = self._translator.translate_batch(
             [self._pieces(source) for source in sources],
             None if prefixes is None else [[self._target[token] for token in prefix] for prefix in prefixes],
-            max_batch_size=BATCH_TOKENS,
-            batch_type="tokens",
+            **_BATCHES,
             asynchronous=True,
             beam_size=options.beam_size,
             patience=more,
             num_hypotheses=more * options.beam_size,
             length_penalty=_exponent(options.penalty, generously),
-            max_input_length=0,
-            max_decoding_length=longest,
-            min_decoding_length=min(options.min_length - 1, longest),
+            max_decoding_length=limit,
+            min_decoding_length=min(options.min_length - 1, limit),
             return_scores=True,
             return_end_token=True,
             **others,
         )
         return begun
 
-    def _results(
-        self,
-        waiting: Sequence[ctranslate2.AsyncTranslationResult],
-        limits: Sequence[int],
-        sources: Sequence[Tokens],
-        options: SearchOptions,
-        prefixes: Sequence[Tokens] | None,
-        generously: bool,
-    ) -> Iterator[tuple[int, Result]]:
-        for place, (pending, limit) in enumerate(zip(waiting, limits, strict=True)):
-            source, prefix = sources[place], prefixes[place] if prefixes else ()
-            if len(source) < 2:
-                yield place, Result((Hypothesis(tuple(prefix), (), 0.0, False, 0.0),))
-                continue
-            ended = self._ended(pending.result(), options, generously)
-            never = any(not {PAD, BOS}.isdisjoint(hypothesis.tokens) for hypothesis in ended)
-            at_limit = any(len(hypothesis.tokens) + 2 > limit for hypothesis in ended)
-            if prefix or never or at_limit or options.min_length > 1:
-                ended = self._carefully(source, options, prefix, limit, never)
-            ended.sort(key=lambda hypothesis: -hypothesis.score)
-            yield place, Result(tuple(ended[: options.num_best]))
-
     def _ended(
-        self, found: ctranslate2.TranslationResult, options: SearchOptions, generously: bool
+        self, result: ctranslate2.TranslationResult, options: SearchOptions, generously: bool
     ) -> list[Hypothesis]:
-        """Its hypotheses in our words: its score undone, and ours given."""
-        if any(map(math.isnan, found.scores)):
-            raise ValueError(
-                "the model's scores are NaN: its weights are damaged or its training diverged; use another model"
-            )
+        """Return the hypotheses of a CTranslate2 result, scored with the length penalty of the options."""
+        if any(map(math.isnan, result.scores)):
+            raise ValueError(NOT_NUMBERS)
         exponent, penalty, ended = _exponent(options.penalty, generously), options.penalty, []
-        for names, given in zip(found.hypotheses, found.scores, strict=True):
+        for names, score in zip(result.hypotheses, result.scores, strict=True):
             tokens = tuple(self._ids[name] for name in names)
-            total = given * len(tokens) ** exponent
+            total = score * len(tokens) ** exponent
             tokens = tokens[:-1] if tokens[-1:] == (EOS,) else tokens
             ended.append(Hypothesis(tokens, (), penalty.score(total, len(tokens) + 1), False, total))
         return _first_to_end(ended, options.beam_size)
 
-    def _carefully(
+    def _search_again(
         self, source: Tokens, options: SearchOptions, prefix: Tokens, limit: int, never: bool
     ) -> list[Hypothesis]:
-        """Once more and alone, up to this source's own limit, where only EOS may follow; if need be without PAD and
-        BOS. What it finds is scored anew.
+        """Search one source alone, force EOS at its length limit, and score the hypotheses again.
+
+        `never` forbids PAD and BOS.
         """
         ended: list[tuple[int, ...]] = []
         going = [tuple(prefix)]
         if len(prefix) + 1 < limit:
-            rows = self._alone(source, options, prefix, limit - 1, never)
+            rows = self._search_one(source, options, prefix, limit - 1, never)
             if not never and any(not {PAD, BOS}.isdisjoint(row) for row in rows):
-                return self._carefully(source, options, prefix, limit, True)
+                return self._search_again(source, options, prefix, limit, True)
             ended = [row[:-1] for row in rows if row[-1] == EOS]
             going = [row for row in rows if row[-1] != EOS]
             if prefix and tuple(prefix) not in ended and self._ends_after(source, prefix, options):
@@ -229,10 +218,10 @@ class CTranslate2Engine:
         enough = len(ended) >= options.beam_size
         return _first_to_end(hypotheses[: len(ended)] if enough else hypotheses, options.beam_size)
 
-    def _alone(
+    def _search_one(
         self, source: Tokens, options: SearchOptions, prefix: Tokens, longest: int, never: bool
     ) -> list[tuple[int, ...]]:
-        """Whatever has ended, with its EOS, and what has come as far as the limit."""
+        """Search one source; return ended hypotheses, with EOS, and hypotheses that reached the limit, without EOS."""
         others = {"suppress_sequences": [[self._target[PAD]], [self._target[BOS]]]} if never else {}
         (pending,) = self._begin([source], options, [prefix] if prefix else None, longest, True, **others)
         found = pending.result()
@@ -241,10 +230,10 @@ class CTranslate2Engine:
         return [row for row, total in zip(rows, totals, strict=True) if total > _IMPOSSIBLE]
 
     def _ends_after(self, source: Tokens, prefix: Tokens, options: SearchOptions) -> bool:
-        """Whether EOS is one of the likeliest tokens after the prefix."""
+        """Return True if EOS is one of the `beam_size` most probable tokens after the prefix."""
         if len(prefix) + 1 < options.min_length:
             return False
-        rows = self._alone(source, options, prefix, len(prefix) + 1, True)
+        rows = self._search_one(source, options, prefix, len(prefix) + 1, True)
         rivals = {row for row in rows if len(row) == len(prefix) + 1 and row[-1] != EOS}
         scored = self.score([source] * (len(rivals) + 1), [tuple(prefix), *rivals])
         end = scored[0][-1]
@@ -255,12 +244,12 @@ class CTranslate2Engine:
         return min(max(options.max_length.tokens(len(source)), len(prefix) + 1), self.longest)
 
     def _pieces(self, source: Tokens) -> list[str]:
-        """Without EOS, which CTranslate2 adds."""
+        """Return the source tokens as strings, without EOS, which CTranslate2 adds."""
         return [self._source[token] for token in source[:-1]]
 
 
 def _with_eos(shown: Sequence[Sequence[float]], num_source: int, num_rows: int) -> NDArray[np.float64]:
-    """CTranslate2 leaves out what EOS was given, which is what the others lack of 1."""
+    """Return attention weights with the EOS column that CTranslate2 omits: 1 minus the sum of the other columns."""
     weights = np.array(shown[:num_rows], np.float64).reshape(num_rows, num_source - 1)
     return np.concatenate([weights, np.maximum(0.0, 1.0 - weights.sum(1, keepdims=True))], axis=1)
 
@@ -278,41 +267,55 @@ def _exponent(penalty: Penalty, generously: bool) -> float:
 
 
 def _first_to_end(ended: list[Hypothesis], beam_size: int) -> list[Hypothesis]:
-    """Those with which the search would have stopped: as many as the beam is wide, and what ended in the same step."""
+    """Return the first `beam_size` hypotheses that ended, and all others that ended in the same step as the last."""
     in_time = sorted(ended, key=lambda hypothesis: len(hypothesis.tokens))
     if len(in_time) < beam_size:
         return in_time
     return [one for one in in_time if len(one.tokens) <= len(in_time[beam_size - 1].tokens)]
 
 
-def _with(sources: Sequence[Tokens], prefixes: Sequence[Tokens] | None) -> Iterator[tuple[Tokens, Tokens]]:
+def _batches(sources: Rows, limits: Sequence[int]) -> Iterator[tuple[list[int], int]]:
+    """Yield batches of source indices with the length limit of the batch, at most twice the limit of each source.
+
+    So a short source that does not end goes on to about its own limit, not to that of a far longer source.
+    """
+    for batch in alike([(len(source),) for source in sources], BATCH_TOKENS):
+        left = batch
+        while left:
+            limit = max(limits[place] for place in left)
+            yield [place for place in left if 2 * limits[place] >= limit], limit
+            left = [place for place in left if 2 * limits[place] < limit]
+
+
+def _pair_with_prefixes(sources: Rows, prefixes: Rows | None) -> list[tuple[Tokens, Tokens]]:
     if prefixes is not None and len(prefixes) != len(sources):
-        raise ValueError(f"{len(prefixes)} prefixes for {len(sources)} sources: give one each, if need be empty")
-    return zip(sources, prefixes or [()] * len(sources), strict=True)
+        raise ValueError(f"{len(prefixes)} prefixes for {len(sources)} sources: give one per source, () for none")
+    return list(zip(sources, prefixes or [()] * len(sources), strict=True))
 
 
-def _chosen(bundle: Bundle, compute: Compute) -> Export:
+def _choose_export(bundle: Bundle, compute: Compute) -> Export:
     by_store = {export.store: export for export in bundle.exports}
     chosen = by_store.get(compute) or by_store.get("float32")
     if chosen is None:
-        there = ", ".join(by_store)
-        raise ValueError(
-            f"{bundle.folder}: exported as {there} only, which is less than {compute}: "
-            f"dragoman export {bundle.folder} --store {compute}"
-        )
+        fix = f"dragoman export {bundle.folder} --store {compute}"
+        stores = ", ".join(by_store)
+        raise ValueError(f"{bundle.folder}: exported only as {stores}, not as {compute}: run {fix}")
     return chosen
 
 
-def _weights(bundle: Bundle, export: Export) -> bytes:
-    """Read, or made again. Either way it is compared with what was tried when it was exported."""
+def _read_weights(bundle: Bundle, export: Export) -> bytes:
+    """Return the content of the export's weights file: the stored file, or the bundle's weights converted again.
+
+    Raise DamageError if the content is not the one that was checked at export.
+    """
     if export.kept:
         content = (bundle.folder / export.file.file).read_bytes()  # verified when the bundle was opened
-        wrong = what_is_wrong(bundle, export, content)
+        wrong = find_layout_error(bundle, export, content)
         if wrong:
-            raise DamageError(bundle.folder / export.file.file, wrong, MEND)
+            raise DamageError(bundle.folder / export.file.file, wrong, FIX)
         return content
     content = weights_file(bundle, export.store, export.alignment_heads)
     if hashlib.sha256(content).hexdigest() != export.file.sha256:
-        wrong = f"the export that is made from it is not the one that was tried ({export.store})"
-        raise DamageError(bundle.folder, wrong, MEND)
+        wrong = f"the weights do not give the {export.store} export that was checked"
+        raise DamageError(bundle.folder, wrong, FIX)
     return content

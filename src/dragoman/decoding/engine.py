@@ -1,40 +1,102 @@
-"""What an engine is: sources in, hypotheses out. No torch here."""
+"""The inference engine interface, and the choice between torch and CTranslate2.
+
+torch is the reference and runs every model family. CTranslate2 is for production: Transformers only, several times as
+fast, and without torch. Options have the same meaning for both. torch is imported only for the torch engine.
+"""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from importlib.util import find_spec
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from dragoman.decoding.hypothesis import Result
-from dragoman.decoding.options import SearchOptions
-
-Tokens = Sequence[int]
+from dragoman.bundle import Bundle
+from dragoman.decoding.hypothesis import Result, Tokens
+from dragoman.decoding.options import EngineOptions, SearchOptions
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Searches and scores. A source is tokens that end with EOS; a target has none at its end."""
+    """An inference engine, which works on token ids. Source sequences end with EOS, target sequences do not."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages and manifests."""
+        """The engine's name in messages and shard manifests."""
 
     @property
     def longest(self) -> int | None:
-        """The longest sequence the model takes, in tokens with EOS; None = any."""
+        """The model's maximum sequence length in tokens, including EOS; None if there is no limit."""
 
     def submit(
         self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens] | None = None
     ) -> Iterator[tuple[int, Result]]:
-        """Begins to search, if it can do so in the background, and gives the results as they come, with the place of
-        their source. However many sources there are, batches are the engine's affair.
+        """Start a search, in the background if possible; yield (source index, result) pairs in any order.
+
+        Any number of sources may be given: the engine makes its own batches.
         """
 
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
-        """The log-probability of each token of each target and, last, of its EOS."""
+        """Return the log-probability of every token of each target, EOS last."""
+
+
+class OpenEngine(NamedTuple):
+    """A loaded engine with its search options, and the reason if `auto` chose torch."""
+
+    engine: Engine
+    search: SearchOptions
+    """The search options that the engine uses."""
+    reason: str | None = None
+    """The reason why `auto` did not choose CTranslate2."""
+    warning: str | None = None
+    """A warning about a search option of the model that the engine does not follow."""
 
 
 def search(
     engine: Engine, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens] | None = None
 ) -> list[Result]:
-    """The results of all, in the order of their sources."""
-    found = dict(engine.submit(sources, options, prefixes))
-    return [found[place] for place in range(len(sources))]
+    """Search with an engine, and return one result per source, in order."""
+    results = dict(engine.submit(sources, options, prefixes))
+    return [results[index] for index in range(len(sources))]
+
+
+def open_engine(
+    bundle: Bundle, search: SearchOptions, options: EngineOptions | None = None, is_sampling: bool = False
+) -> OpenEngine:
+    """Load the engine that the options name; `auto` prefers CTranslate2 if it supports the model and the options."""
+    options = options or EngineOptions()
+    reason = None if options.engine == "torch" else _why_not_ctranslate2(bundle, search, is_sampling)
+    if options.engine == "ctranslate2" and reason:
+        raise ValueError(f"{bundle.folder}: the ctranslate2 engine cannot be used: {reason}")
+    if options.engine != "torch" and reason is None:
+        from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+
+        engine = CTranslate2Engine.load(bundle, options.threads, options.compute or "float32")
+        if search.stop == "count":
+            return OpenEngine(engine, search)
+        warning = f"{bundle.folder}: CTranslate2 uses `stop: count`, not `stop: {search.stop}`: use torch for that"
+        return OpenEngine(engine, search.model_copy(update={"stop": "count"}), warning=warning)
+    if options.compute not in (None, "float32"):
+        why = f" ({reason})" if reason else ""
+        raise ValueError(f"compute {options.compute} does not work with the torch engine{why}: use float32")
+    if find_spec("torch") is None:
+        why = f", and CTranslate2 cannot be used ({reason})" if reason else ""
+        raise ValueError(f"torch is not installed{why}: pip install 'dragoman[train]'")
+    import torch
+
+    from dragoman.decoding.torch_engine import TorchEngine
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    return OpenEngine(TorchEngine.load(bundle), search, reason)
+
+
+def _why_not_ctranslate2(bundle: Bundle, search: SearchOptions, is_sampling: bool) -> str | None:
+    from dragoman.export.obstacles import find_obstacle
+
+    if reason := find_obstacle(bundle.info.model):
+        return reason
+    if not bundle.exports:
+        return f"this model has no export: run dragoman export {bundle.folder}"
+    if search.min_length > 1:
+        return f"min_length: {search.min_length} is supported by the torch engine only"
+    if is_sampling:
+        return "sampling is supported by the torch engine only"
+    return None

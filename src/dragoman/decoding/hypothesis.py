@@ -1,53 +1,60 @@
-"""What a search gives back. No torch here: every engine answers in these."""
+"""The results of a search, the same for every engine. Does not import torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+Tokens = Sequence[int]
+"""Token ids of one sequence."""
+
+NOT_NUMBERS: Final = "the model's scores are NaN (damaged weights or diverged training): use another model"
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One possible target."""
+    """One possible target sequence with its score."""
 
     tokens: tuple[int, ...]
-    """Its tokens, without BOS and EOS."""
+    """The tokens of the target, without BOS and EOS."""
     log_probabilities: tuple[float, ...]
-    """The model's log-probability of each token and, last, of the EOS: one more than `tokens`. Empty where the engine
-    tells only their sum; `Engine.score` has them."""
+    """The log-probability of each token, followed by that of EOS. Empty if the engine gives only the sum: then call
+    `Engine.score`."""
     score: float
-    """What it was ranked by: the total log-probability under the length penalty."""
+    """The total log-probability divided by the length penalty, used for ranking."""
     cut: bool
-    """Whether it ended only because it reached the length limit, where the EOS is forced."""
+    """True if EOS was forced at the length limit."""
     total: float | None = None
-    """The sum of the log-probabilities, where they are not told one by one."""
+    """The sum of the log-probabilities, if the engine does not give one per token."""
 
     @property
     def log_probability(self) -> float:
-        """Of the whole target, EOS included."""
+        """The log-probability of the whole target, including EOS."""
         return sum(self.log_probabilities) if self.total is None else self.total
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One extension that a step of beam search considered."""
+    """An extension of a hypothesis by one token, considered in a step of beam search."""
 
     parent: int
-    """Its place in the beam of the step before."""
+    """The index of the extended hypothesis in the previous beam."""
     token: int
     log_probability: float
-    """Of the hypothesis up to and including this token."""
+    """Log-probability of the hypothesis up to and including this token."""
     place: int | None
-    """Its place in the new beam; None if it ended or was dropped."""
+    """The index in the new beam; None if the candidate ended or was dropped."""
     ended: bool
-    """Whether it became a finished hypothesis here."""
+    """True if the candidate became a finished hypothesis in this step."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was found for one source."""
+    """The search result for one source: its hypotheses, best first."""
 
     hypotheses: tuple[Hypothesis, ...]
-    """Best first."""
+    """The hypotheses, best first."""
     history: tuple[tuple[Candidate, ...], ...] = ()
-    """The candidates of every step, best first, when the search was asked to keep them."""
+    """The candidates of every step, best first, if the search kept them."""
 
     @property
     def best(self) -> Hypothesis:

@@ -1,7 +1,7 @@
-"""Length penalties, named by their formula: what a hypothesis's log-probability is divided by.
+"""Length penalties: the score of a hypothesis is its log-probability divided by a function of its length.
 
 The same alpha means different things under different formulas (0.6 under `gnmt` is not 0.6 under `length`), so a
-penalty is never a bare number. A length counts the EOS. No torch here: every engine ranks with this file.
+penalty is never a bare number. Lengths include EOS. Every engine ranks by these scores. Does not import torch.
 """
 
 from typing import Literal
@@ -12,17 +12,17 @@ from dragoman.config import Config
 
 
 class Penalty(Config):
-    """score = log-probability / divisor(length)."""
+    """A length penalty: score = log-probability / divisor(length)."""
 
     formula: Literal["gnmt", "length", "none"] = Field(
         "gnmt",
-        description="gnmt: ((5 + n) / 6)^alpha, as the paper (Wu et al., 2016); length: n^alpha, as fairseq, Marian "
+        description="gnmt: ((5 + n) / 6)^alpha, as in Wu et al. (2016); length: n^alpha, as in fairseq, Marian "
         "and CTranslate2; none: 1",
     )
-    alpha: float = Field(0.6, description="strength: 0 is no penalty; the larger, the longer the outputs")
+    alpha: float = Field(0.6, description="strength: 0 is no penalty; larger values favour longer outputs")
 
     def divisor(self, length: int) -> float:
-        """What the log-probability of a hypothesis of `length` tokens is divided by."""
+        """Return the number by which the log-probability of a hypothesis with `length` tokens is divided."""
         match self.formula:
             case "gnmt":
                 return float(((5 + length) / 6) ** self.alpha)
@@ -32,13 +32,13 @@ class Penalty(Config):
                 return 1.0
 
     def score(self, log_probability: float, length: int) -> float:
-        """How hypotheses of different lengths are compared."""
+        """Return the score of a hypothesis: its log-probability divided by the length penalty."""
         return log_probability / self.divisor(length)
 
     def best_future_score(self, log_probability: float, shortest: int, longest: int) -> float:
-        """The best score a hypothesis can end with, if it ends with `shortest` to `longest` tokens.
+        """Return the best possible score of a hypothesis that will end with `shortest` to `longest` tokens.
 
-        More tokens only lower its log-probability, and divisors are monotone in the length, so the bound is reached at
-        one of the two ends.
+        More tokens only lower the log-probability, and divisors are monotone in the length, so the bound is reached at
+        `shortest` or `longest`.
         """
         return max(self.score(log_probability, shortest), self.score(log_probability, longest))

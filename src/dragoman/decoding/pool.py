@@ -1,4 +1,4 @@
-"""The hypotheses of one source that have ended, and whether they are enough to stop."""
+"""The ended hypotheses of a source, and the test for stopping its search."""
 
 from dataclasses import dataclass, field
 
@@ -8,17 +8,17 @@ from dragoman.decoding.options import SearchOptions
 
 @dataclass
 class Pool:
-    """Collects what ends, best first; ties keep the one that ended first."""
+    """The ended hypotheses of a source, best first; of two with equal scores, the earlier comes first."""
 
     options: SearchOptions
     longest: int
-    """The length limit of this source's outputs."""
+    """The maximum output length for the source."""
     num_ended: int = 0
     best: list[Hypothesis] = field(default_factory=list)
     history: list[tuple[Candidate, ...]] = field(default_factory=list)
 
     def add(self, tokens: list[int], log_probabilities: list[float]) -> None:
-        """A hypothesis has ended; `tokens` ends with EOS."""
+        """Add a hypothesis that has ended; `tokens` ends with EOS."""
         length = len(tokens)
         score = self.options.penalty.score(sum(log_probabilities), length)
         cut = length == self.longest
@@ -28,7 +28,7 @@ class Pool:
         del self.best[self.options.num_best :]
 
     def is_enough(self, best_live: float, length: int) -> bool:
-        """Whether to stop, when the most probable live hypothesis has `length` tokens and this log-probability."""
+        """Return True if the search can stop, given the log-probability and length of the best live hypothesis."""
         if best_live == float("-inf"):
             return True
         match self.options.stop:
@@ -39,7 +39,7 @@ class Pool:
             case "safe":
                 if len(self.best) < self.options.num_best:
                     return False
-                # It must still end, so it gets at least one more token.
+                # The live hypothesis must still end, so it gets at least one more token.
                 hope = self.options.penalty.best_future_score(best_live, length + 1, self.longest)
                 return self.best[-1].score >= hope
 

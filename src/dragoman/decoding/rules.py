@@ -1,7 +1,7 @@
-"""Which tokens may come next, whatever the model thinks: specials, length limits, a forced prefix.
+"""Constraints on the next token: special tokens, length limits and forced prefixes.
 
-A forbidden token's log-probability becomes -inf; the others keep theirs, so that what a search reports for a target is
-what scoring that target gives.
+The log-probability of a forbidden token is set to -inf and the others stay unchanged, so that a search reports the same
+log-probabilities as scoring the target.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.data.vocab import BOS, EOS, PAD
 from dragoman.decoding.options import SearchOptions
+from dragoman.text.vocab import BOS, EOS, PAD
 
 FORBIDDEN = float("-inf")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules for each of some sources."""
+    """The decoding constraints for a batch: length limits and forced prefixes."""
 
     longest: Int[Tensor, " sources"]
-    """Length limit of each output; its last token can only be EOS."""
+    """The maximum length of each output; the token at the limit can only be EOS."""
     shortest: int
-    """No EOS before this many tokens."""
+    """The minimum output length in tokens, EOS included."""
     prefix: Int[Tensor, "sources prefix"]
-    """How each output must begin; PAD where nothing is prescribed."""
+    """The forced first tokens of each output; PAD where no token is forced."""
 
     @classmethod
     def of(
@@ -36,10 +36,13 @@ class Rules:
         prefixes: Sequence[Sequence[int]] | None = None,
         model_limit: int | None = None,
     ) -> "Rules":
-        """The rules that the options make for these sources. A prefix may pass their length limit, not the model's."""
+        """Return the constraints for a batch of sources.
+
+        A prefix may be longer than `max_length` allows for its source, but not longer than `model_limit`.
+        """
         prefixes = prefixes if prefixes is not None else [()] * len(source)
         if len(prefixes) != len(source):
-            raise ValueError(f"{len(prefixes)} prefixes for {len(source)} sources: give one each, if need be empty")
+            raise ValueError(f"{len(prefixes)} prefixes for {len(source)} sources: give one per source, [] for none")
         lengths = (source != PAD).sum(dim=1).tolist()
         limits = [max(options.max_length.tokens(n), len(p) + 1) for n, p in zip(lengths, prefixes, strict=True)]
         if model_limit is not None:
@@ -52,11 +55,11 @@ class Rules:
         return Rules(self.longest[sources], self.shortest, self.prefix[sources])
 
     def ending(self, step: int) -> Bool[Tensor, " sources"]:
-        """Which outputs reach their limit with the token of this step (counted from 0)."""
+        """Return a mask of the outputs that reach their length limit at this step (from 0)."""
         return self.longest == step + 1
 
     def strike(self, log_probabilities: Float[Tensor, "sources beam vocabulary"], step: int) -> None:
-        """Strike out, in place, what is forbidden at this step."""
+        """Set the log-probability of every token that is forbidden at this step to -inf, in place."""
         log_probabilities[..., [PAD, BOS]] = FORBIDDEN
         if step + 1 < self.shortest:
             log_probabilities[..., EOS].masked_fill_(~self.ending(step)[:, None], FORBIDDEN)
@@ -80,9 +83,9 @@ class Rules:
 
 def _check(prefix: Sequence[int], limit: int) -> None:
     if {PAD, BOS, EOS} & set(prefix):
-        raise ValueError(f"a forced prefix is made of ordinary tokens, not of PAD, BOS or EOS: {list(prefix)}")
+        raise ValueError(f"the forced prefix {list(prefix)} contains PAD, BOS or EOS: remove these tokens")
     if len(prefix) >= limit:
-        raise ValueError(f"a forced prefix of {len(prefix)} tokens leaves no room: this model writes at most {limit}")
+        raise ValueError(f"the forced prefix has {len(prefix)} tokens, the limit is {limit - 1}: shorten the prefix")
 
 
 def _padded(prefixes: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "sources prefix"]:

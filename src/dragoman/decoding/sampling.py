@@ -1,9 +1,10 @@
-"""Sampling: a target drawn from the model, and edits of the next-token distribution that shape the draw.
+"""Sampling from the model, with edits of the next-token distribution such as temperature and top-p.
 
     sample(model, source, seeds, edits=[temperature(0.8), top_p(0.9)])
 
-An edit takes log-probabilities and gives new ones; what it strikes out is -inf. They act in the order given and need
-not leave normalised numbers. What a hypothesis reports is always the model's own log-probability.
+An edit is a function from log-probabilities to new log-probabilities, with -inf for forbidden tokens. Edits are applied
+in the given order and need not normalise. The log-probabilities of a hypothesis are always those of the model before
+the edits.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +14,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.decoding.decode_loop import decode
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.options import SamplingOptions, SearchOptions
 from dragoman.decoding.rules import FORBIDDEN, Rules
-from dragoman.decoding.walk import walk
 from dragoman.models.seq2seq import Seq2Seq
 
 LogProbabilities = Float[Tensor, "rows vocabulary"]
@@ -24,16 +25,16 @@ Edit = Callable[[LogProbabilities], LogProbabilities]
 
 
 def temperature(degree: float) -> Edit:
-    """Below 1 the probable gets more probable, above 1 less."""
+    """Return a function that divides log-probabilities by `degree`; a value above 1 flattens the distribution."""
     if degree <= 0.0:
-        raise ValueError(f"a temperature is above 0, not {degree}; for the most probable token use greedy_search")
+        raise ValueError(f"temperature {degree} is not above 0: give a positive number, or use greedy_search")
     return lambda scores: scores / degree
 
 
 def top_k(k: int) -> Edit:
-    """Only the k most probable tokens; ties with the k-th stay."""
+    """Return a function that sets all but the k most probable tokens to -inf; ties with the k-th token stay."""
     if k < 1:
-        raise ValueError(f"top_k keeps at least 1 token, not {k}")
+        raise ValueError(f"top_k {k} is below 1: give 1 or more")
 
     def edit(scores: LogProbabilities) -> LogProbabilities:
         threshold = scores.topk(min(k, scores.shape[-1]), dim=-1).values[:, -1:]
@@ -43,9 +44,12 @@ def top_k(k: int) -> Edit:
 
 
 def top_p(p: float) -> Edit:
-    """Only the most probable tokens that together reach probability p: the nucleus (Holtzman et al., 2020)."""
+    """Return a function that keeps the most probable tokens that together reach probability p.
+
+    This is nucleus sampling (Holtzman et al., 2020).
+    """
     if not 0.0 < p <= 1.0:
-        raise ValueError(f"top_p is above 0 and at most 1, not {p}")
+        raise ValueError(f"top_p {p} is out of range: give a number above 0 and at most 1")
     if p == 1.0:
         return lambda scores: scores
 
@@ -60,6 +64,12 @@ def top_p(p: float) -> Edit:
     return edit
 
 
+def edits_of(sampling: SamplingOptions) -> list[Edit]:
+    """Return the functions that apply temperature, top-k and top-p, in this order."""
+    kept = [] if sampling.top_k is None else [top_k(sampling.top_k)]
+    return [temperature(sampling.temperature), *kept, top_p(sampling.top_p)]
+
+
 def sample(
     model: Seq2Seq[Any, Any],
     source: Int[Tensor, "rows source"],
@@ -68,9 +78,9 @@ def sample(
     options: SearchOptions | None = None,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[Hypothesis]:
-    """One draw for each source, decided by its own seed: the same whatever else is in the batch."""
+    """Sample one target per source with the source's seed, so that the batch does not affect the result."""
     if len(seeds) != len(source):
-        raise ValueError(f"{len(seeds)} seeds for {len(source)} sources: give one for each")
+        raise ValueError(f"{len(seeds)} seeds for {len(source)} sources: give one seed per source")
     options = options or SearchOptions()
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
@@ -80,10 +90,10 @@ def sample(
         lots = torch.stack([torch.rand((), generator=generator, dtype=torch.float64) for generator in generators])
         return _draw(log_probabilities, lots.to(source.device))
 
-    return walk(model, source, Rules.of(options, source, prefixes, model.max_target), options.penalty, choose)
+    return decode(model, source, Rules.of(options, source, prefixes, model.max_target), options.penalty, choose)
 
 
 def _draw(scores: LogProbabilities, lots: Float[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-    """The token on which each lot, a number from [0, 1), falls when the tokens share that stretch by probability."""
+    """Return one token per row by inverse transform sampling; `lots` are uniform numbers in [0, 1)."""
     reach = scores.double().softmax(dim=-1).cumsum(dim=-1)
     return torch.searchsorted(reach, (lots * reach[:, -1])[:, None], right=True).squeeze(1)

@@ -1,4 +1,4 @@
-"""Beam search and greedy search over any model (section 6.1). They know a model only by its `Seq2Seq` interface."""
+"""Beam search and greedy search with any model that implements `Seq2Seq`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.data.vocab import BOS, EOS
 from dragoman.decoding.beam import DEAD, Beam, Decision, decide
+from dragoman.decoding.decode_loop import decode, next_log_probabilities, require_eval
 from dragoman.decoding.hypothesis import Candidate, Hypothesis, Result
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.pool import Pool
 from dragoman.decoding.rules import Rules
-from dragoman.decoding.walk import next_log_probabilities, require_eval, walk
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import BOS, EOS
 
 Prefixes = Sequence[Sequence[int]]
 
@@ -28,10 +28,10 @@ def beam_search(
     *,
     keep_history: bool = False,
 ) -> list[Result]:
-    """The best targets found for each source.
+    """Search for the `num_best` best targets of each source.
 
-    All sources advance together, one token a step; a source that is done leaves the batch. `prefixes` prescribes how
-    each target begins. `keep_history` keeps every candidate of every step.
+    All sources advance together, one token per step; a finished source leaves the batch. `prefixes` are the forced
+    first tokens of each target. `keep_history` stores every candidate of every step in the results.
     """
     require_eval(model)
     options = options or SearchOptions()
@@ -61,14 +61,14 @@ def greedy_search(
     options: SearchOptions | None = None,
     prefixes: Prefixes | None = None,
 ) -> list[Hypothesis]:
-    """The most probable token at every step: a beam of one, in the plainest words."""
+    """Return one hypothesis per source, with the most probable token at every step."""
     options = options or SearchOptions()
     rules = Rules.of(options, source, prefixes, model.max_target)
-    return walk(model, source, rules, options.penalty, lambda log_probabilities: log_probabilities.argmax(dim=-1))
+    return decode(model, source, rules, options.penalty, lambda log_probabilities: log_probabilities.argmax(dim=-1))
 
 
 def _collect(pools: list[Pool], beam: Beam, decision: Decision, keep_history: bool) -> None:
-    """Put what ended into the pool of its source, and with it, if asked, all that was considered."""
+    """Add ended hypotheses to the pools of their sources and, with `keep_history`, all candidates to the history."""
     for i, k in decision.ends.nonzero().tolist():
         pools[i].add(*beam.extended(decision, i, k))
     if keep_history:
@@ -77,7 +77,7 @@ def _collect(pools: list[Pool], beam: Beam, decision: Decision, keep_history: bo
 
 
 def _unfinished(pools: list[Pool], survivors: Beam) -> Int[Tensor, " going"]:
-    """The places of the sources that go on."""
+    """Return the indices of the sources whose search continues."""
     length = survivors.tokens.shape[-1]
     best_live = survivors.total.max(dim=1).values.tolist()
     going = [i for i, pool in enumerate(pools) if not pool.is_enough(best_live[i], length)]

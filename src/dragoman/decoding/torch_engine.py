@@ -1,4 +1,4 @@
-"""The reference engine: a bundle's model in torch, and searches on plain lists of ids. It runs every family."""
+"""The reference engine: runs models of every family in torch, on lists of token ids."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,23 +9,23 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.bundle import Bundle
-from dragoman.data.vocab import EOS, PAD
 from dragoman.decoding.batching import alike
-from dragoman.decoding.engine import Tokens
-from dragoman.decoding.hypothesis import Result
-from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.hypothesis import Result, Tokens
+from dragoman.decoding.options import SamplingOptions, SearchOptions
+from dragoman.decoding.sampling import edits_of, sample
 from dragoman.decoding.scoring import score
 from dragoman.decoding.search import beam_search
 from dragoman.models.build import build
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import load_weights
+from dragoman.text.vocab import EOS, PAD
 
 BATCH_TOKENS: Final = 4096
-"""Source tokens of a batch, padding included, times the beam: more is no faster on a CPU."""
+"""Source tokens per batch with padding, times the beam size: larger batches are no faster on a CPU."""
 
 
 def load_model(bundle: Bundle) -> Seq2Seq[Any, Any]:
-    """The bundle's model, ready to be used: every parameter is there, and nothing else."""
+    """Load a bundle's model in eval mode; raise ValueError if the weights do not match the model's parameters."""
     model = build(bundle.info.model)
     try:
         load_weights(model, bundle.weights())
@@ -34,14 +34,8 @@ def load_model(bundle: Bundle) -> Seq2Seq[Any, Any]:
     return model.eval()
 
 
-def use_threads(threads: int | None) -> None:
-    """Have torch compute with so many; None leaves it as it is."""
-    if threads is not None:
-        torch.set_num_threads(threads)
-
-
 class TorchEngine:
-    """Searches with a model that may still be in training: its mode is restored after each batch."""
+    """The torch engine: runs a model in eval mode, and restores the model's previous mode after each batch."""
 
     name = "torch"
 
@@ -50,7 +44,7 @@ class TorchEngine:
 
     @staticmethod
     def load(bundle: Bundle) -> "TorchEngine":
-        """The model of a bundle that is open."""
+        """Load the engine from an open bundle."""
         return TorchEngine(load_model(bundle))
 
     @property
@@ -61,21 +55,32 @@ class TorchEngine:
         self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens] | None = None
     ) -> Iterator[tuple[int, Result]]:
         for batch in alike([(len(source),) for source in sources], BATCH_TOKENS // options.beam_size):
-            begins = None if prefixes is None else [prefixes[place] for place in batch]
+            begins = None if prefixes is None else [prefixes[index] for index in batch]
             with _evaluating(self.model), torch.inference_mode():
-                rows = self._padded([sources[place] for place in batch])
-                found = beam_search(self.model, rows, options, begins)
-            yield from zip(batch, found, strict=True)  # outside: whoever takes them is not in inference mode
+                results = beam_search(self.model, self._padded([sources[index] for index in batch]), options, begins)
+            yield from zip(batch, results, strict=True)  # outside: the consumer is not in inference mode
+
+    def sample(
+        self, sources: Sequence[Tokens], options: SearchOptions, sampling: SamplingOptions
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (source index, sampled target) pairs; a sample depends only on the seed and the source."""
+        edits = edits_of(sampling)
+        for batch in alike([(len(source),) for source in sources], BATCH_TOKENS):
+            rows = [sources[index] for index in batch]
+            seeds = [sampling.seed_of(row) for row in rows]
+            with _evaluating(self.model), torch.inference_mode():
+                drawn = sample(self.model, self._padded(rows), seeds, edits, options)
+            yield from ((index, Result((hypothesis,))) for index, hypothesis in zip(batch, drawn, strict=True))
 
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
         ended = [[*target, EOS] for target in targets]
-        found: dict[int, tuple[float, ...]] = {}
+        scores: dict[int, tuple[float, ...]] = {}
         for batch in alike([(len(s), len(t)) for s, t in zip(sources, ended, strict=True)], BATCH_TOKENS):
             with _evaluating(self.model), torch.inference_mode():
-                source, target = (self._padded([side[place] for place in batch]) for side in (sources, ended))
+                source, target = (self._padded([side[index] for index in batch]) for side in (sources, ended))
                 rows = score(self.model, source, target).tolist()
-            found |= {place: tuple(row[: len(ended[place])]) for place, row in zip(batch, rows, strict=True)}
-        return [found[place] for place in range(len(sources))]
+            scores |= {index: tuple(row[: len(ended[index])]) for index, row in zip(batch, rows, strict=True)}
+        return [scores[index] for index in range(len(sources))]
 
     def _padded(self, rows: Sequence[Tokens]) -> Int[Tensor, "rows tokens"]:
         width = max(map(len, rows))

@@ -1,1 +1,1 @@
-"""Metrics, significance and reports: what a number is worth."""
+"""Evaluation of translations: metrics with confidence intervals, reports, and log-probabilities of given targets."""

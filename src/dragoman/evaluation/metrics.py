@@ -1,11 +1,11 @@
-"""BLEU, chrF and TER by sacreBLEU: each score with its signature and interval, and whether a difference may be chance.
+"""BLEU, chrF and TER by sacreBLEU, with signatures, confidence intervals and p-values against a baseline.
 
-The numbers are those of the `sacrebleu` command, to the last digit: its metrics, its bootstrap, its seed.
+The numbers equal those of the `sacrebleu` command to the last digit: the metrics, bootstrap and seed are the same.
 """
 
+import re
 from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Any, Final, Literal, SupportsFloat, get_args
+from typing import Any, Final
 
 from pydantic import Field
 from sacrebleu.metrics.base import Metric
@@ -15,111 +15,86 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from dragoman.config import Config
-from dragoman.evaluation.literature import CompoundBLEU
-from dragoman.evaluation.reading import Reading
+from dragoman.evaluation.metric_options import DEFAULT_METRICS, MetricName, MetricOptions
 
-Name = Literal["bleu", "chrf", "chrf++", "ter"]
-NAMES: Final[tuple[Name, ...]] = get_args(Name)
 RESAMPLES: Final = 1000
-"""sacreBLEU's default, as is its seed."""
+"""The number of bootstrap resamples: sacreBLEU's default."""
+
+RAW: Final = MetricOptions()
+"""The options for raw text: sacreBLEU's defaults."""
+Lines = Sequence[str]
+Metrics = Sequence[MetricName]
+
+_HYPHEN: Final = re.compile(rb"(\S)-(\S)")
 
 
-class Score(Config):
-    """What a metric gave, and all that is needed to give it again."""
+class MetricScore(Config):
+    """The value of one metric, with a confidence interval and the signature needed to reproduce the value."""
 
-    metric: str = Field(description="as sacreBLEU calls it")
-    value: float = Field(description="of the whole test set")
-    low: float = Field(description="where the 95 % interval begins: the resamples' mean, less sacreBLEU's ±")
-    high: float = Field(description="where it ends")
-    signature: str = Field(description="sacreBLEU's own; whoever has the same text and this gets the same value")
-    p_value: float | None = Field(None, description="paired bootstrap against the first system; none for that itself")
-
-    @property
-    def mean(self) -> float:
-        """Over the resamples: the μ of the sacrebleu command."""
-        return (self.low + self.high) / 2
-
-    @property
-    def margin(self) -> float:
-        """Half of the interval: the ± of the sacrebleu command."""
-        return (self.high - self.low) / 2
+    metric: str = Field(description="name of the metric in sacreBLEU")
+    value: float = Field(description="score of the whole test set")
+    low: float = Field(description="lower end of the 95 % interval: mean of the resamples minus sacreBLEU's ±")
+    high: float = Field(description="upper end of the 95 % interval: mean of the resamples plus sacreBLEU's ±")
+    signature: str = Field(description="sacreBLEU signature; the same text and signature give the same value")
+    p_value: float | None = Field(None, description="p-value of a paired bootstrap against the first system")
 
 
-def bleu(hypotheses: Sequence[str], *references: Sequence[str], reading: Reading | None = None) -> Score:
-    """BLEU (Papineni et al., 2002) against one or several references, line by line."""
-    return compare([hypotheses], references, ["bleu"], reading)[0][0]
-
-
-def chrf(hypotheses: Sequence[str], *references: Sequence[str], reading: Reading | None = None) -> Score:
-    """The F-score of character n-grams (Popović, 2015)."""
-    return compare([hypotheses], references, ["chrf"], reading)[0][0]
-
-
-def ter(hypotheses: Sequence[str], *references: Sequence[str], reading: Reading | None = None) -> Score:
-    """Edits for each reference word, in percent (Snover et al., 2006): the lower the better."""
-    return compare([hypotheses], references, ["ter"], reading)[0][0]
-
-
-def quick_bleu(hypotheses: Sequence[str], *references: Sequence[str], reading: Reading | None = None) -> float:
-    """The value of `bleu` without its interval, for every validation of a training."""
-    return _value("bleu", hypotheses, references, reading)
-
-
-def quick_chrf(hypotheses: Sequence[str], *references: Sequence[str], reading: Reading | None = None) -> float:
-    """The value of `chrf` without its interval."""
-    return _value("chrf", hypotheses, references, reading)
+def score_translations(
+    hypotheses: Lines, references: Sequence[Lines], metrics: Metrics = DEFAULT_METRICS, options: MetricOptions = RAW
+) -> dict[MetricName, MetricScore]:
+    """Return the scores of one system against one or several lists of references, by metric."""
+    [scores] = compare([hypotheses], references, metrics, options)
+    return dict(zip(metrics, scores, strict=True))
 
 
 def compare(
-    systems: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    metrics: Sequence[Name],
-    reading: Reading | None = None,
-) -> list[tuple[Score, ...]]:
-    """The scores of each system, in the order of the metrics; of the second on, with p-values against the first.
+    systems: Sequence[Lines], references: Sequence[Lines], metrics: Metrics, options: MetricOptions = RAW
+) -> list[tuple[MetricScore, ...]]:
+    """Return the scores of each system, in the order of `metrics`, with p-values against the first system.
 
-    All systems are resampled alike, so the same lines are drawn for each (Koehn, 2004).
+    Each resample draws the same lines for all systems (Koehn, 2004).
     """
     for hypotheses in systems:
         _check(hypotheses, references)
-    judges: dict[str, Metric] = {name: _judge(name, reading or Reading(), references) for name in metrics}
+    scorers: dict[str, Metric] = {name: _scorer(name, options, references) for name in metrics}
     if len(systems) == 1:
-        return [tuple(_alone(judge, systems[0]) for judge in judges.values())]
-    named: list[tuple[str, Sequence[str]]] = [(str(number), list(lines)) for number, lines in enumerate(systems)]
-    signatures, results = PairedTest(named, judges, references=None, test_type="bs", n_samples=RESAMPLES)()
-    return [
-        tuple(_beside(metric, str(signature), results[metric][number]) for metric, signature in signatures.items())
-        for number in range(len(systems))
-    ]
+        return [tuple(_resample(scorer, systems[0]) for scorer in scorers.values())]
+    named: list[tuple[str, Lines]] = [(str(number), list(lines)) for number, lines in enumerate(systems)]
+    signatures, results = PairedTest(named, scorers, references=None, test_type="bs", n_samples=RESAMPLES)()
+    columns = ([_metric_score(name, str(signatures[name]), each) for each in results[name]] for name in signatures)
+    return list(zip(*columns, strict=True))
 
 
-def parse_names(text: str) -> tuple[Name, ...]:
-    """Names of metrics with commas between them; refuses what is none, with the nearest that is one."""
-    wanted = [name.strip().lower() for name in text.split(",")]
-    for name in wanted:
-        if name not in NAMES:
-            near = get_close_matches(name, NAMES, n=1)
-            mend = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
-            raise ValueError(f"no metric is named {name!r}; {mend}")
-    return tuple(name for name in NAMES if name in wanted)
+def corpus_value(
+    metric: MetricName, hypotheses: Lines, references: Sequence[Lines], options: MetricOptions = RAW
+) -> float:
+    """Return the value of a metric without a confidence interval, fast enough for every validation in training."""
+    _check(hypotheses, references)
+    return float(_scorer(metric, options, references).corpus_score(list(hypotheses), references=None).score)
 
 
-def _judge(name: Name, reading: Reading, references: Sequence[Sequence[str]]) -> Metric:
-    known = [list(reference) for reference in references]
-    tokeniser = "none" if reading.tokenised else "13a"
-    match name:
-        case "bleu" if reading.compounds:
-            return CompoundBLEU(tokeniser, reading.lower_case, known)
-        case "bleu":  # force: whether text looks tokenised is for the report to say, not for a log in between
-            return BLEU(tokenize=tokeniser, lowercase=reading.lower_case, force=True, references=known)
-        case "chrf" | "chrf++":
-            return _Chrf(word_order=2 * (name == "chrf++"), lowercase=reading.lower_case, references=known)
-        case "ter":
-            return TER(references=known)
+def split_compounds(line: str) -> str:
+    """Turn `rich-text` into `rich ##AT##-##AT## text`, byte by byte, like the Perl in tensor2tensor's get_ende_bleu.sh.
+
+    Matches do not overlap, so in `a-b-c` the second hyphen stays. Matches are of bytes, so in `a-ö-c` both hyphens are
+    split, as ö has two bytes. A score is comparable with published scores only with both of these properties.
+    """
+    return _HYPHEN.sub(rb"\1 ##AT##-##AT## \2", line.encode()).decode()
+
+
+class CompoundBLEU(BLEU):
+    """BLEU with compounds split at hyphens, like papers before sacreBLEU; the signature records the split."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.tokenizer_signature += "+compounds"
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return split_compounds(super()._preprocess_segment(sent))
 
 
 class _Chrf(CHRF):
-    """sacreBLEU's own, whose bootstrap cannot add its plain zeros, of resamples without a match, to its float32."""
+    """sacreBLEU's chrF with scores of one float type; mixed types break the bootstrap on resamples without a match."""
 
     def _compute_score_from_stats(self, stats: Any) -> CHRFScore:
         score = super()._compute_score_from_stats(stats)
@@ -127,40 +102,38 @@ class _Chrf(CHRF):
         return score
 
 
-def _alone(judge: Metric, hypotheses: Sequence[str]) -> Score:
-    """What the command says with --confidence; sacreBLEU's own score keeps the interval to itself."""
-    score = judge.corpus_score(list(hypotheses), references=None, n_bootstrap=RESAMPLES)
-    return _score(score.name, str(judge.get_signature()), score.score, score._mean, score._ci, None)
+def _scorer(name: MetricName, options: MetricOptions, references: Sequence[Lines]) -> Metric:
+    known, lowercase = [list(reference) for reference in references], options.lower_case
+    match name:
+        case "bleu":  # force: the report warns of text that looks tokenised, so sacreBLEU's log need not
+            bleu = CompoundBLEU if options.compounds else BLEU
+            tokeniser = "none" if options.tokenised else "13a"
+            return bleu(tokenize=tokeniser, lowercase=lowercase, force=True, references=known)
+        case "chrf" | "chrf++":
+            return _Chrf(word_order=2 * (name == "chrf++"), lowercase=lowercase, references=known)
+        case "ter":
+            return TER(references=known)
 
 
-def _beside(metric: str, signature: str, result: Result | str) -> Score:
-    """What it says with --paired-bs: sums in another order, so chrF and TER may differ in the seventh digit."""
-    assert isinstance(result, Result)
-    assert result.mean is not None
-    assert result.ci is not None
-    return _score(metric, signature, result.score, result.mean, result.ci, result.p_value)
+def _resample(scorer: Metric, hypotheses: Lines) -> MetricScore:
+    """Return the score and interval that `sacrebleu --confidence` prints, from private attributes of sacreBLEU."""
+    score = scorer.corpus_score(list(hypotheses), references=None, n_bootstrap=RESAMPLES)
+    result = Result(score.score, None, score._mean, score._ci)
+    return _metric_score(score.name, str(scorer.get_signature()), result)
 
 
-def _score(
-    metric: str, signature: str, value: SupportsFloat, mean: SupportsFloat, margin: SupportsFloat, p: float | None
-) -> Score:
-    low, high = float(mean) - float(margin), float(mean) + float(margin)
-    return Score(metric=metric, value=float(value), low=low, high=high, signature=signature, p_value=p)
+def _metric_score(metric: str, signature: str, result: Any) -> MetricScore:
+    """Return a score with its confidence interval; chrF of a paired test may differ from `_resample` by 1e-7."""
+    value, mean, margin = float(result.score), float(result.mean), float(result.ci)  # some of them are float32
+    low, high = mean - margin, mean + margin
+    return MetricScore(metric=metric, value=value, low=low, high=high, signature=signature, p_value=result.p_value)
 
 
-def _value(
-    name: Name, hypotheses: Sequence[str], references: Sequence[Sequence[str]], reading: Reading | None
-) -> float:
-    _check(hypotheses, references)
-    judge = _judge(name, reading or Reading(), references)
-    return float(judge.corpus_score(list(hypotheses), references=None).score)
-
-
-def _check(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+def _check(hypotheses: Lines, references: Sequence[Lines]) -> None:
     if not references:
-        raise ValueError("no references are given: there is nothing to compare with")
+        raise ValueError("there are no references: give at least one list of references")
     for reference in references:
         if len(hypotheses) != len(reference):
-            raise ValueError(f"{len(hypotheses):,} hypotheses but {len(reference):,} references: they go line by line")
+            raise ValueError(f"{len(hypotheses):,} hypotheses but {len(reference):,} references: give equal numbers")
     if not hypotheses:
-        raise ValueError("the test set is empty: there is nothing to score")
+        raise ValueError("the test set is empty: give at least one line")

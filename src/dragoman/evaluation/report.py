@@ -1,116 +1,172 @@
-"""Systems and a test set become a report: every score with what is needed to repeat it, as JSON and as a table."""
+"""The evaluation report: reproducible scores of systems on a test set, as JSON and as a table."""
 
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 from rich import box
 from rich.table import Table
 
 from dragoman.config import Config
-from dragoman.data.characters import is_tokenised
-from dragoman.evaluation.metrics import Name, Score, compare
-from dragoman.evaluation.output import Output
-from dragoman.evaluation.reading import Reading
-from dragoman.evaluation.text import Text, TextFile
+from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metrics import Metrics, MetricScore, compare
+from dragoman.evaluation.text_files import TextFile, TextFileInfo, read_text, require_same_length
+from dragoman.io.progress import Progress, ignore_progress, part_progress
+from dragoman.text.cleaning import is_tokenised
 from dragoman.version import __version__
 
 SIGNIFICANT: Final = 0.05
-_FEW: Final = 100
-"""Lines below which a bootstrap has little to draw from."""
+_FEW_LINES: Final = 100
+"""The number of lines below which bootstrap intervals are unreliable."""
+_TOKENISED_SHARE: Final = 0.5
+"""The share of lines that look tokenised from which a text counts as tokenised."""
 
-_TOKENISED: Final = 0.5
-"""Share of lines that must look tokenised for the whole to be said to."""
-
-
-class EvaluateOptions(Config):
-    """What is measured, and how text is read for it."""
-
-    metrics: tuple[Name, ...] = Field(("bleu", "chrf", "ter"), min_length=1, description="which scores")
-    reading: Reading = Field(Reading(), description="tokenised, lower-cased or compound-split text")
-    command: str = Field("", description="what was typed to get this, for the report")
+SystemKind = Literal["bundle", "file"]
+TextFiles = Sequence[TextFile]
 
 
-class System(Config):
-    """One system and how it did."""
+class SystemOutput(NamedTuple):
+    """One system's translation of the whole test set."""
 
-    name: str = Field(description="the last part of its path, or all of it where two would be called the same")
-    kind: Literal["bundle", "file"] = Field(description="translated here, or an output brought along")
-    sha256: str = Field(description="of the bundle, or of the file's text")
-    scores: tuple[Score, ...] = Field(description="one for each metric")
+    name: str
+    kind: SystemKind
+    sha256: str
+    """The SHA-256 of the bundle, or of the file's text."""
+    lines: list[str]
 
 
-class Report(Config):
-    """Everything about one evaluation."""
+Outputs = Sequence[SystemOutput]
 
-    command: str = Field(description="what was typed")
-    dragoman: str = Field(description="the version that made it")
-    source: TextFile | None = Field(description="what was translated, if it was given")
-    references: tuple[TextFile, ...] = Field(description="what is right")
-    systems: tuple[System, ...] = Field(description="the first is the one that others are compared with")
-    notes: tuple[str, ...] = Field((), description="what a reader of the numbers should know")
+
+class SystemScores(Config):
+    """A system (a model or a file of translations) and its scores."""
+
+    name: str = Field(description="last part of the system's path, or the whole path if two last parts are equal")
+    kind: SystemKind = Field(description="bundle: a model that translated the source; file: a file of translations")
+    sha256: str = Field(description="SHA-256 of the bundle, or of the file's text")
+    scores: tuple[MetricScore, ...] = Field(description="one score per metric")
+
+
+class EvaluationReport(Config):
+    """The report of one evaluation: inputs, systems, scores and warnings."""
+
+    command: str = Field(description="command line that made the report")
+    dragoman: str = Field(description="version of dragoman that made the report")
+    source: TextFileInfo | None = Field(description="source text, if given")
+    references: tuple[TextFileInfo, ...] = Field(description="reference translations")
+    systems: tuple[SystemScores, ...] = Field(description="systems with scores; the first is the baseline")
+    notes: tuple[str, ...] = Field((), description="warnings about the numbers")
 
     def table(self) -> Table:
-        """For people: it fits 80 columns."""
+        """Return the scores as a table that fits 80 columns."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("system", max_width=24, overflow="fold")
         table.add_column("metric")
         for column in ("score", "95 % interval", "difference", "p")[: 4 if len(self.systems) > 1 else 2]:
             table.add_column(column, justify="right", no_wrap=True)
         for system in self.systems:
-            for number, score in enumerate(system.scores):
-                first = self.systems[0].scores[number]
-                table.add_row(system.name if number == 0 else "", score.metric, *_cells(score, first))
+            for number, (score, baseline) in enumerate(zip(system.scores, self.systems[0].scores, strict=True)):
+                table.add_row("" if number else system.name, score.metric, *_cells(score, baseline))
             table.add_section()
         return table
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """One for each metric, as it is cited: it does not depend on the system."""
+        """The sacreBLEU signature of each metric, which is the same for all systems."""
         return tuple(f"{score.metric}|{score.signature}" for score in self.systems[0].scores)
 
 
-def evaluate(
-    systems: Sequence[Output], source: Text | None, references: Sequence[Text], options: EvaluateOptions
-) -> Report:
-    """Score all systems against the references, and each from the second on against the first."""
-    outputs = [output.lines for output in systems]
-    scores = compare(outputs, [reference.lines for reference in references], options.metrics, options.reading)
-    return Report(
-        command=options.command,
+def gather_outputs(
+    systems: Sequence[str], source: TextFile | None, references: TextFiles, progress: Progress = ignore_progress
+) -> list[SystemOutput]:
+    """Return the translations of all systems, in order: models translate the source, files are read.
+
+    All inputs are checked before a model translates.
+    """
+    names = _system_names(systems)
+    bundles = [address for address in systems if is_bundle(address)]
+    if bundles and source is None:
+        raise ValueError(f"{bundles[0]} is a model and needs text to translate: add --source FILE")
+    files = {address: read_text(address) for address in systems if address not in bundles}
+    for text in (*references[1:], *([source] if source else []), *files.values()):
+        require_same_length(text, references[0])
+    outputs = []
+    for name, address in zip(names, systems, strict=True):
+        if address in files:
+            outputs.append(SystemOutput(name, "file", files[address].sha256, files[address].lines))
+        elif source is not None:
+            outputs.append(_translate(name, address, source.lines, progress))
+    return outputs
+
+
+def is_bundle(address: str) -> bool:
+    """Return True if a system is a model (a folder or `demo`), or False if the system is a translation file."""
+    if not Path(address).exists() and "://" not in address and address not in ("demo", "-"):
+        raise ValueError(f"{address}: no such folder or file: give a model folder or a translation file")
+    return address == "demo" or Path(address).is_dir()
+
+
+def evaluate_outputs(
+    outputs: Outputs,
+    source: TextFile | None,
+    references: TextFiles,
+    metrics: Metrics,
+    options: MetricOptions,
+    command: str,
+) -> EvaluationReport:
+    """Score all systems against the references, and compare the other systems with the first."""
+    by_system = compare([output.lines for output in outputs], [text.lines for text in references], metrics, options)
+    return EvaluationReport(
+        command=command,
         dragoman=__version__,
-        source=source.record if source else None,
-        references=tuple(reference.record for reference in references),
+        source=source.info if source else None,
+        references=tuple(reference.info for reference in references),
         systems=tuple(
-            System(name=output.name, kind=output.kind, sha256=output.sha256, scores=of_it)
-            for output, of_it in zip(systems, scores, strict=True)
+            SystemScores(name=output.name, kind=output.kind, sha256=output.sha256, scores=scores)
+            for output, scores in zip(outputs, by_system, strict=True)
         ),
-        notes=(*_few(references[0]), *_mixed(systems, references, options.reading)),
+        notes=tuple(_notes(outputs, references, options.tokenised)),
     )
 
 
-def _cells(score: Score, first: Score) -> list[str]:
+def _system_names(systems: Sequence[str]) -> list[str]:
+    """Return a name for each system: the last part of its path, or the whole path if that part is ambiguous."""
+    for address in systems:
+        if systems.count(address) > 1:
+            raise ValueError(f"{address} is given {systems.count(address)} times: give each system once")
+    short = [Path(address).resolve().name for address in systems]
+    return [name if short.count(name) == 1 else address for name, address in zip(short, systems, strict=True)]
+
+
+def _translate(name: str, address: str, lines: list[str], progress: Progress) -> SystemOutput:
+    from dragoman.bundle import open_bundle
+    from dragoman.translation.translator import Translator
+
+    bundle = open_bundle(address)
+    report = part_progress(progress, name=f"translate with {name}")
+    return SystemOutput(name, "bundle", bundle.sha256, Translator.load(bundle).translate(lines, report))
+
+
+def _cells(score: MetricScore, baseline: MetricScore) -> list[str]:
     cells = [f"{score.value:.2f}", f"{score.low:.2f} - {score.high:.2f}"]
     if score.p_value is None:
         return cells
-    if score.value == first.value:  # of a tie, sacreBLEU's formula says that it cannot be chance
+    if score.value == baseline.value:  # sacreBLEU's formula gives a tie the smallest p-value there is
         return [*cells, "0.00", "-"]
-    return [*cells, f"{score.value - first.value:+.2f}", f"{score.p_value:.3f}{' *'[score.p_value < SIGNIFICANT]}"]
+    star = " *"[score.p_value < SIGNIFICANT]
+    return [*cells, f"{score.value - baseline.value:+.2f}", f"{score.p_value:.3f}{star}"]
 
 
-def _few(reference: Text) -> tuple[str, ...]:
-    num_lines = len(reference.lines)
-    few = f"{num_lines} lines are few: the scores are rough, and the intervals may reach beyond what is possible"
-    return (few,) if num_lines < _FEW else ()
-
-
-def _mixed(systems: Sequence[Output], references: Sequence[Text], reading: Reading) -> tuple[str, ...]:
-    """Tokenised text scored as if it were not, or the reverse, gives a number that stands beside nothing."""
-    texts = [*((output.name, output.lines) for output in systems), *((text.file, text.lines) for text in references)]
-    tokenised = {name for name, lines in texts if sum(map(is_tokenised, lines)) >= _TOKENISED * len(lines)}
-    odd = [name for name, _ in texts if (name in tokenised) != reading.tokenised]
-    if odd and not reading.tokenised:
-        return (f"this looks tokenised: {', '.join(odd)}; if all text is, give --tokenised",)
-    if odd and tokenised:
-        return (f"this does not look tokenised, but the rest does: {', '.join(odd)}",)
-    return ()
+def _notes(systems: Outputs, references: TextFiles, tokenised: bool) -> Iterator[str]:
+    """Yield warnings about few lines, and about tokenised text scored as raw text or raw text scored as tokenised."""
+    num_lines = len(references[0].lines)
+    if num_lines < _FEW_LINES:
+        yield f"{num_lines} lines are few: the scores are rough, and the intervals may reach beyond what is possible"
+    texts = {output.name: output.lines for output in systems} | {text.file: text.lines for text in references}
+    looks = {name: sum(map(is_tokenised, lines)) >= _TOKENISED_SHARE * len(lines) for name, lines in texts.items()}
+    odd = ", ".join(name for name in texts if looks[name] != tokenised)
+    if odd and not tokenised:
+        yield f"this looks tokenised: {odd}; if all text is, give --tokenised"
+    elif odd and any(looks.values()):
+        yield f"this does not look tokenised, but the rest does: {odd}"

@@ -1,1 +1,1 @@
-"""A described run: the recipe, the choices made for you, and the wiring of data, model, trainer and validator."""
+"""A run, from its recipe to its bundle: planning, checks, preparation, launchers, training and the log."""

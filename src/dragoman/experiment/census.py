@@ -1,83 +1,77 @@
-"""What a first look at corpora says: how many pairs there are, how long, of which letters and words."""
+"""Corpus statistics for planning: number and length of pairs, and the characters and words of a sample."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from dragoman.data.corpus import CorpusConfig, read_chunks
-from dragoman.data.progress import Progress
+from dragoman.io.progress import Progress, ignore_progress
 
 _LINES: Final = 50_000
 _FROM_EACH: Final = 5_000
 _SAMPLE: Final = 20_000
-"""Pairs that are looked at: at most so many of each chunk, and of all of them."""
+"""The maximum number of sampled pairs, per chunk and in total."""
 
 _LETTERS_A_TOKEN: Final = 4.2
 _UNSPACED_A_TOKEN: Final = 1.6
-"""Characters of a subword, in scripts with spaces between words and in those without."""
+"""Mean characters per subword, in scripts with spaces between words and in scripts without."""
 
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _WORD: Final = re.compile(r"[^\W\d_]{2,15}")
 
 IDS: Final = 256 + 4 + 1
-"""Ids of a vocabulary that knows nothing: bytes, specials, and the mark of a space."""
+"""The number of ids in an empty vocabulary: bytes, special tokens and the space marker."""
 
 
 @dataclass(frozen=True)
 class Census:
-    """Counts of all pairs; letters and words of a sample."""
+    """Corpus statistics: counts over all pairs, and the characters and words of a sample."""
 
     pairs: int
     num_bytes: int
-    """Of both sides, unpacked."""
+    """The uncompressed size of source and target, in bytes."""
     tokens: float
-    """A pair's mean number of subwords, source and target together: an estimate."""
+    """The estimated mean number of subwords per pair, source and target together."""
     letters: int
-    """Different characters."""
+    """The number of distinct characters."""
     source_words: frozenset[str]
     target_words: frozenset[str]
     is_whole: bool
-    """Whether the sample was everything."""
+    """True if the sample contains all pairs."""
 
     @property
     def smallest(self) -> int:
-        """The smallest vocabulary that has all letters, with some to spare for those that were not seen."""
+        """The minimum vocabulary size that covers all characters, with a margin if the sample lacks some pairs."""
         return IDS + (self.letters if self.is_whole else round(1.2 * self.letters))
 
     @property
     def largest(self) -> int:
-        """A vocabulary that can surely be learned: every word could be one subword."""
+        """A vocabulary size that can always be reached in training: one subword per distinct word."""
         return IDS + self.letters + len(self.source_words | self.target_words)
 
 
-def take_census(corpora: Sequence[CorpusConfig], progress: Progress | None = None) -> Census:
-    """Reads everything once. Files that cannot be read, and sides of different length, are refused."""
+def take_census(corpora: Sequence[CorpusConfig], progress: Progress = ignore_progress) -> Census:
+    """Read the corpora once and return their statistics; raise ValueError if a file cannot be read."""
     pairs = num_bytes = 0
     sides: tuple[list[str], list[str]] = ([], [])
     for corpus in corpora:
         for chunk in read_chunks(corpus, _LINES):
-            room = min(_FROM_EACH, _SAMPLE - len(sides[0]))
+            num_texts = min(_FROM_EACH, _SAMPLE - len(sides[0]))
             for side, texts in zip((chunk.source, chunk.target), sides, strict=True):
                 num_bytes += int(pc.sum(pc.binary_length(side)).as_py() or 0)
-                texts.extend(_decoded(side, room))
+                texts += [text.decode(errors="replace").strip() for text in side[:num_texts].to_pylist()]
             pairs += len(chunk)
-            if progress:
-                progress("look at the text", pairs, None)
+            progress("count the pairs", pairs, None)
     letters = set("".join(map("".join, sides))) - {" "}
     words = [frozenset(word for text in texts for word in _WORD.findall(text)) for texts in sides]
     return Census(pairs, num_bytes, _tokens(*sides), len(letters), words[0], words[1], pairs == len(sides[0]))
 
 
-def _decoded(side: pa.LargeBinaryArray, num: int) -> Iterator[str]:
-    return (text.decode(errors="replace").strip() for text in side[:num].to_pylist())
-
-
 def _tokens(source: Sequence[str], target: Sequence[str]) -> float:
-    """A pair's mean number of subwords; each side ends with one more."""
+    """Return the estimated mean number of subwords per pair, EOS included."""
     if not source:
         return 0.0
     characters = sum(map(len, source)) + sum(map(len, target))

@@ -1,7 +1,7 @@
-"""The probe: a few dev pairs, traced before the first update and at each validation, to see attention come to be.
+"""The probe: a few validation pairs, traced at the beginning and at each validation, to show how attention develops.
 
-The target is the reference (teacher forcing), so that moments can be compared: what a model writes by itself changes
-from one to the next. `dragoman evolve` draws what is kept here.
+The target is the reference (teacher forcing), so that snapshots are comparable: the model's own translations change
+between snapshots. `dragoman evolve` draws the snapshots.
 """
 
 import shutil
@@ -11,51 +11,54 @@ from typing import Any, Final
 
 import numpy as np
 
-from dragoman.data.vocab import Vocab
-from dragoman.experiment.validator import Pairs, lengths
+from dragoman.experiment.held_out import TextPairs
+from dragoman.experiment.validator import lengths
+from dragoman.inspection.evolution import PROBE, ProbeSnapshot, save_snapshot
 from dragoman.inspection.inspector import Inspector
-from dragoman.inspection.moments import PROBE, Moment, save_moment
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import Vocab
 from dragoman.training.trainer import Event
 
 LONGEST: Final = 64
-"""Of tokens on either side: a map grows with their square, and a longer one could not be read."""
+"""The maximum tokens per side: attention maps of longer pairs would be too large to read."""
 
 
 class Probe:
-    """Listens to a training: whenever a validation is told, it traces with the weights that were validated."""
+    """A training callback that traces a few sentence pairs with the validated weights."""
 
-    def __init__(self, pairs: Pairs, vocab: Vocab, model: Seq2Seq[Any, Any], run: Path) -> None:
+    def __init__(self, pairs: TextPairs, vocab: Vocab, model: Seq2Seq[Any, Any], run: Path) -> None:
         self.inspector = Inspector(model, vocab)
         self.tokens = [
-            (self.inspector.read(source), self.inspector.forced(target))
+            (self.inspector.tokenize_source(source), self.inspector.tokenize_target(target))
             for source, target in zip(pairs.source, pairs.target, strict=True)
         ]
         self.run = run
 
     def __call__(self, event: Event) -> None:
-        """What was traced for an earlier training in the same folder goes when this one begins."""
+        """Save a snapshot at each validation and at the beginning, where snapshots of an earlier run are removed."""
         if event["event"] == "begin":
             shutil.rmtree(self.run / PROBE, ignore_errors=True)
-            self._keep(Moment(update=0, which="before the first update"))
+            self._save(ProbeSnapshot(update=0, which="before the first update"))
         elif event["event"] == "validation":
-            self._keep(_moment(event))
+            is_average = event["which"] != f"update {event['update']:,}"
+            fields = {name: event[name] for name in ("update", "which", "best", "loss", "bleu", "chrf")}
+            self._save(ProbeSnapshot(is_average=is_average, **fields))
 
-    def _keep(self, moment: Moment) -> None:
+    def _save(self, snapshot: ProbeSnapshot) -> None:
         if not self.tokens:
             return
         model = self.inspector.model
         was_training = model.training
         model.eval()
         captured = [self.inspector.capture(read, forced, alternatives=1) for read, forced in self.tokens]
-        save_moment(moment, [replace(trace, norms={}) for trace in captured], self.run)
+        save_snapshot(snapshot, [replace(trace, norms={}) for trace in captured], self.run)
         model.train(was_training)
 
 
-def chosen(pairs: Pairs, vocab: Vocab, count: int, longest: int | None) -> Pairs:
-    """So many pairs, spread over all there are: of each stretch the one nearest to the median length.
+def choose_pairs(pairs: TextPairs, vocab: Vocab, count: int, longest: int | None) -> TextPairs:
+    """Return `count` pairs, spread over the corpus, each with a length near the median.
 
-    Pairs with nothing on one side have no part in it, nor have those that are too long for a picture or the model.
+    Pairs with an empty side and pairs that are too long for a picture or for the model are skipped.
     """
     shorter, longer = np.sort(lengths(pairs, vocab), axis=0)
     # What is left of an empty side is its EOS.
@@ -64,17 +67,5 @@ def chosen(pairs: Pairs, vocab: Vocab, count: int, longest: int | None) -> Pairs
     if not count:
         return pairs.first(0)
     far = np.abs(longer - np.median(longer[fitting]))
-    rows = [int(stretch[far[stretch].argmin()]) for stretch in np.array_split(fitting, count)]
-    return Pairs(pairs.name, [pairs.source[row] for row in rows], [pairs.target[row] for row in rows])
-
-
-def _moment(event: Event) -> Moment:
-    return Moment(
-        update=event["update"],
-        which=event["which"],
-        is_average=event["which"] != f"update {event['update']:,}",
-        best=event["best"],
-        loss=event["loss"],
-        bleu=event["bleu"],
-        chrf=event["chrf"],
-    )
+    rows = [int(part[far[part].argmin()]) for part in np.array_split(fitting, count)]
+    return pairs.select(rows)

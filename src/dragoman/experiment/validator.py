@@ -1,100 +1,106 @@
-"""How good the model is by now: its loss on held-out pairs, and its translations of them, shared by all processes."""
+"""Validation: the loss and scores of held-out pairs, computed by all processes together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from dragoman.data.characters import mended
-from dragoman.data.vocab import Vocab
-from dragoman.decoding.options import SearchOptions
+from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine
-from dragoman.decoding.translator import Translator
-from dragoman.evaluation.likelihood import likelihoods, together
-from dragoman.evaluation.metrics import quick_bleu, quick_chrf
-from dragoman.evaluation.reading import Reading
+from dragoman.evaluation.likelihood import score_pairs, total_likelihood
+from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metrics import corpus_value
+from dragoman.experiment.held_out import TextPairs
+from dragoman.io.progress import Progress, ignore_progress
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.cleaning import clean_line
+from dragoman.text.vocab import Vocab
 from dragoman.training.parallel import Group
+from dragoman.translation.translator import Translator
 
-
-@dataclass(frozen=True)
-class Pairs:
-    """Sentences and their translations."""
-
-    name: str
-    source: Sequence[str]
-    target: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def first(self, most: int | None) -> "Pairs":
-        """No more than so many of them."""
-        return Pairs(self.name, self.source[:most], self.target[:most])
+_UNTRAINED: Final = 4.0
+"""The loss in nats per token above which a model translates nothing right, and its beam search may not end."""
 
 
 @dataclass(frozen=True)
 class Validator:
-    """Called by every process with the same weights; gives all of them the same scores."""
+    """A validation function: every process calls it with the same weights and gets the same scores."""
 
-    pairs: Pairs
+    pairs: TextPairs
     vocab: Vocab
     search: SearchOptions
-    reading: Reading
+    reading: MetricOptions
     num_samples: int = 3
     group: Group = field(default_factory=Group)
 
     def __call__(self, model: Seq2Seq[Any, Any]) -> dict[str, Any]:
-        """Loss per token without smoothing, BLEU and chrF without intervals, and a few translations to look at."""
+        """Return the loss per token without label smoothing, BLEU, chrF, and sample translations."""
         loss = held_out_loss(model, self.pairs, self.vocab, self.group)
-        hypotheses = translate_together(model, self.vocab, self.pairs.source, self.search, self.group)
+        hypotheses = translate_together(model, self.vocab, self.pairs.source, self.search_for(loss), self.group)
         return {
             "loss": loss,
-            "bleu": quick_bleu(hypotheses, self.pairs.target, reading=self.reading),
-            "chrf": quick_chrf(hypotheses, self.pairs.target, reading=self.reading),
+            "bleu": corpus_value("bleu", hypotheses, [self.pairs.target], self.reading),
+            "chrf": corpus_value("chrf", hypotheses, [self.pairs.target], self.reading),
             "samples": list(zip(self.pairs.source, self.pairs.target, hypotheses, strict=True))[: self.num_samples],
         }
 
+    def search_for(self, loss: float) -> SearchOptions:
+        """Return the search options for a model with this loss; a model that is hardly trained gets a quick search.
+
+        The quick search is greedy, and ends at about the usual length of a target.
+        """
+        if loss < _UNTRAINED:
+            return self.search
+        sources, targets = lengths(self.pairs, self.vocab).sum(axis=1)
+        limit = LengthLimit(ratio=float(targets / sources), extra=5)
+        return self.search.model_copy(update={"beam_size": 1, "num_best": 1, "max_length": limit})
+
 
 def translate_together(
-    model: Seq2Seq[Any, Any], vocab: Vocab, texts: Sequence[str], search: SearchOptions, group: Group
+    model: Seq2Seq[Any, Any],
+    vocab: Vocab,
+    texts: Sequence[str],
+    search: SearchOptions,
+    group: Group,
+    progress: Progress = ignore_progress,
 ) -> list[str]:
-    """Each process translates its share; all get the whole."""
-    mine = Translator(TorchEngine(model), vocab, search).translate(texts[group.rank :: group.size])
+    """Divide the texts among the processes and translate them; return all translations in every process.
+
+    `progress` is called with the share of this process.
+    """
+    mine = Translator(TorchEngine(model), vocab, search).translate(texts[group.rank :: group.world_size], progress)
     whole = [""] * len(texts)
-    for rank, part in enumerate(group.gathered(mine)):
-        whole[rank :: group.size] = part
+    for rank, part in enumerate(group.all_gather(mine)):
+        whole[rank :: group.world_size] = part
     return whole
 
 
-def held_out_loss(model: Seq2Seq[Any, Any], pairs: Pairs, vocab: Vocab, group: Group) -> float:
-    """In nats per target token. A pair that is too long for the model has no part in it."""
+def held_out_loss(model: Seq2Seq[Any, Any], pairs: TextPairs, vocab: Vocab, group: Group) -> float:
+    """Return the loss in nats per target token; skip pairs that are too long for the model."""
     fitting = _fitting(pairs, vocab, model.max_target)
-    mine = slice(group.rank, None, group.size)
+    mine = slice(group.rank, None, group.world_size)
     was_training = model.training
     model.eval()
-    found = together(likelihoods(model, vocab, fitting.source[mine], fitting.target[mine]))
+    total_score = total_likelihood(score_pairs(model, vocab, fitting.source[mine], fitting.target[mine]))
     model.train(was_training)
-    total, num_tokens = group.sums([-found.log_probability, float(found.num_tokens)])
+    total, num_tokens = group.all_reduce([-total_score.log_probability, float(total_score.num_tokens)])
     return total / num_tokens
 
 
-def lengths(pairs: Pairs, vocab: Vocab) -> Int[ndarray, "2 pairs"]:
-    """Tokens of every source and of every target, EOS included."""
+def lengths(pairs: TextPairs, vocab: Vocab) -> Int[ndarray, "2 pairs"]:
+    """Return the number of tokens in every source and every target, EOS included."""
     sides = ((vocab.source, pairs.source), (vocab.target, pairs.target))
-    return np.stack([part.encode([*map(mended, side)]).lengths for part, side in sides])
+    return np.stack([part.encode([*map(clean_line, side)]).lengths for part, side in sides])
 
 
-def _fitting(pairs: Pairs, vocab: Vocab, longest: int | None) -> Pairs:
+def _fitting(pairs: TextPairs, vocab: Vocab, longest: int | None) -> TextPairs:
     if longest is None:
         return pairs
     rows = np.flatnonzero(lengths(pairs, vocab).max(axis=0) <= longest).tolist()
     if not rows:
-        raise ValueError(
-            f"every pair of {pairs.name} is longer than the model's {longest} positions: give shorter ones, or a "
-            "larger model.max_positions"
-        )
-    return Pairs(pairs.name, [pairs.source[row] for row in rows], [pairs.target[row] for row in rows])
+        wrong = f"every pair of {pairs.name} is longer than the model's {longest} positions"
+        raise ValueError(f"{wrong}: give shorter pairs, or raise model.max_positions")
+    return pairs.select(rows)

@@ -1,1 +1,1 @@
-"""A bundle in the words of another engine: CTranslate2's file of weights, made from ours without torch."""
+"""Export of a bundle to CTranslate2, without torch."""

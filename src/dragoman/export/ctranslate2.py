@@ -1,44 +1,42 @@
-"""A Transformer as the files that CTranslate2 loads: its weights, a vocabulary of pieces, and a few settings."""
+"""Write a Transformer as the files that CTranslate2 loads: weights, vocabularies and config.json."""
 
 import json
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from dragoman.bundle import Bundle
+from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.info import ExportStore
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.durable import Sink, write_durably
-from dragoman.data.subwords import Subwords
-from dragoman.data.vocab import BOS, EOS, UNK, Vocab
-from dragoman.export.binary import aliases, serialise
-from dragoman.export.quantise import quantised
-from dragoman.export.refusal import why_not, why_not_aligned
+from dragoman.export.model_bin import aliases, quantise, write_model_bin
+from dragoman.export.obstacles import find_alignment_obstacle, find_obstacle
 from dragoman.export.variables import variables
+from dragoman.io.durable import write_durably
+from dragoman.text.subwords import Subwords
+from dragoman.text.vocab import BOS, EOS, UNK
 
 WEIGHTS: Final = "model.bin"
 
 
-def weights_file(bundle: Bundle, store: ExportStore = "float32", heads: tuple[AlignmentHead, ...] = ()) -> bytes:
-    """CTranslate2's model.bin, showing these heads. The bundle's own weights are read, and nothing of it changes."""
+def weights_file(bundle: Bundle, store: ExportStore = "float32", heads: Heads = ()) -> bytes:
+    """Return the content of CTranslate2's model.bin for an export that returns the attention of `heads`."""
     config = bundle.info.model
-    reason = why_not(config)
+    reason = find_obstacle(config)
     if reason or config.family != "transformer":
-        raise ValueError(f"{bundle.folder}: this model cannot be exported, and stays with torch: {reason}")
+        raise ValueError(f"{bundle.folder}: cannot export this model: {reason}; use the model with --engine torch")
     named = variables(config, bundle.weights(), heads)
     also = aliases(named)  # before rounding, which could make equal what is not
-    return serialise(quantised({name: named[name] for name in named.keys() - also.keys()}, store), also)
+    return write_model_bin(quantise({name: named[name] for name in named.keys() - also.keys()}, store), also)
 
 
-def shown_heads(bundle: Bundle) -> tuple[AlignmentHead, ...]:
-    """The stored heads, as far as CTranslate2 can show them."""
+def exportable_heads(bundle: Bundle) -> Heads:
+    """Return the stored alignment heads, or an empty tuple if CTranslate2 cannot return their attention."""
     heads = bundle.info.alignment_heads
-    return () if why_not_aligned(heads) else heads
+    return () if find_alignment_obstacle(heads) else heads
 
 
-def small_files(bundle: Bundle) -> dict[str, bytes]:
-    """All that CTranslate2 needs beside the weights."""
+def settings_files(bundle: Bundle) -> dict[str, bytes]:
+    """Return the content of CTranslate2's config.json and vocabulary files, by file name."""
     model, vocab = bundle.info.model, bundle.vocab
     assert model.family == "transformer"
     settings = {
@@ -51,39 +49,27 @@ def small_files(bundle: Bundle) -> dict[str, bytes]:
         "multi_query_attention": False,
         "unk_token": vocab.target.piece(UNK),
     }
-    return {"config.json": _json(settings), **_vocabularies(vocab)}
+    sides = {"shared": vocab.source} if vocab.joint else {"source": vocab.source, "target": vocab.target}
+    vocabularies = {f"{side}_vocabulary.json": _json(pieces(subwords)) for side, subwords in sides.items()}
+    return {"config.json": _json(settings), **vocabularies}
 
 
 def write_folder(bundle: Bundle, folder: Path, store: ExportStore = "float32") -> None:
-    """A folder for CTranslate2 alone, with the vocabulary for SentencePiece beside it."""
+    """Write a CTranslate2 model folder that also contains the SentencePiece vocabulary."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in {**small_files(bundle), WEIGHTS: weights_file(bundle, store, shown_heads(bundle))}.items():
-        write_durably(folder / name, partial(_pour, content))
+    weights = weights_file(bundle, store, exportable_heads(bundle))
+    for name, content in {**settings_files(bundle), WEIGHTS: weights}.items():
+        write_durably(folder / name, content)
     bundle.vocab.save(folder)
 
 
 def pieces(subwords: Subwords) -> list[str]:
-    """Every piece by its id. CTranslate2 takes pieces that are there twice without a word, and mixes them up."""
+    """Return the vocabulary's tokens in the order of their ids; raise ValueError for a duplicate token."""
     names = [subwords.piece(token) for token in range(subwords.size)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(
-            f"the vocabulary has the piece {twice[0]!r} more than once: CTranslate2 cannot tell them apart"
-        )
+        raise ValueError(f"the vocabulary has the token {twice[0]!r} more than once: use the model with --engine torch")
     return names
-
-
-def _vocabularies(vocab: Vocab) -> dict[str, bytes]:
-    if vocab.joint:
-        return {"shared_vocabulary.json": _json(pieces(vocab.source))}
-    return {
-        "source_vocabulary.json": _json(pieces(vocab.source)),
-        "target_vocabulary.json": _json(pieces(vocab.target)),
-    }
-
-
-def _pour(content: bytes, sink: Sink) -> None:
-    sink.write(content)
 
 
 def _json(value: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Our weights under CTranslate2's names: projections that read the same input are one matrix there."""
+"""Convert weights to CTranslate2's variables; projections with the same input are concatenated."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.alignment import AlignmentHead
-from dragoman.export.heads import in_front, layer_number
+from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.export.head_order import layer_number, move_heads_first
 from dragoman.layers.sinusoids import sinusoids, sinusoids_in_halves
 from dragoman.models.config import TransformerConfig
 
@@ -18,8 +18,8 @@ Named = Iterator[tuple[str, NDArray[Any]]]
 def variables(
     config: TransformerConfig, weights: Weights, heads: tuple[AlignmentHead, ...] = ()
 ) -> dict[str, NDArray[Any]]:
-    """Everything that CTranslate2 wants to know of a model. Heads to align by come first in their layer."""
-    weights = in_front(config, weights, heads)
+    """Return CTranslate2's variables by name, with the alignment heads first in their layer."""
+    weights = move_heads_first(config, weights, heads)
     return {
         name: array
         for part in (
@@ -33,7 +33,7 @@ def variables(
 
 
 def _settings(config: TransformerConfig, heads: tuple[AlignmentHead, ...]) -> Named:
-    """Single numbers that say how the matrices are used."""
+    """Yield CTranslate2's scalar settings for the encoder and the decoder."""
     for side in ("encoder", "decoder"):
         yield f"{side}/num_heads", np.array(config.num_heads, np.int16)
         yield f"{side}/pre_norm", _flag(config.norm == "pre")

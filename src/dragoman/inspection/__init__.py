@@ -1,1 +1,1 @@
-"""Traces, alignments, heads, interventions and pictures: what a model did with a sentence, from its real numbers."""
+"""Inspection of a model on a sentence: traces, heads, interventions, explanations and plots."""

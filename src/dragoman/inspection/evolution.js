@@ -29,11 +29,11 @@ function draw() {
 }
 
 function drawRole() {
-  const shown = head(), said = [`entropy ${digits(shown.entropy[at()])}`, `on marks and punctuation ${digits(shown.sink_share[at()])}`];
-  if (shown.alignment[at()] !== null) said.push(`alignment ${digits(shown.alignment[at()])}`);
+  const shown = head(), parts = [`entropy ${digits(shown.entropy[at()])}`, `on marks and punctuation ${digits(shown.sink_share[at()])}`];
+  if (shown.alignment[at()] !== null) parts.push(`alignment ${digits(shown.alignment[at()])}`);
   const role = document.createElement("strong");
   role.textContent = `${shown.kind} ${shown.name}: ${shown.label[at()]}`;
-  byId("role").replaceChildren(role, ` (${shown.evidence[at()]}). In numbers: ${said.join(", ")}.`);
+  byId("role").replaceChildren(role, ` (${shown.evidence[at()]}). In numbers: ${parts.join(", ")}.`);
 }
 
 function drawMap() {

@@ -1,18 +1,32 @@
-"""How a model's attention came to be: what every head did with the same sentences, again and again while it trained.
+"""The evolution of attention during training: statistics of each head on probe sentences at several updates.
 
-Reading takes no model and no torch.
+The folder `probe` of a training run has one folder per snapshot: `00000200` holds the traces made after update 200
+(`0.trace`, `1.trace`, ..., one per probe sentence) and `moment.json`. A snapshot folder gets its final name when it is
+complete, so that no half-written snapshot is read while the run is training. Reading needs neither a model nor torch.
 """
 
+import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from dragoman.data.progress import Progress
-from dragoman.inspection.heads import HeadHabit, Label, head_habits
-from dragoman.inspection.moments import Moment, load_moment, load_sentence, load_traces, moment_folders
-from dragoman.inspection.trace import Kind, Tokens, Trace
+import numpy as np
+from pydantic import Field, ValidationError
+from rich.table import Table
+
+from dragoman.alignment.head_names import Kind
+from dragoman.alignment.tokens import Tokens
+from dragoman.config import Config
+from dragoman.inspection.heads import HeadSummary, Label, summarise_heads
+from dragoman.inspection.trace import REMEDY, Trace
 from dragoman.inspection.view import KINDS
+from dragoman.io.durable import DamageError
+from dragoman.io.progress import Progress, ignore_progress
+
+PROBE: Final = "probe"
+SNAPSHOT: Final = "moment.json"
 
 Number = Literal["entropy", "alignment", "sink_share"]
 
@@ -30,17 +44,96 @@ ROLES: Final[dict[Label, tuple[str, str]]] = {
     "mixed": ("M", "#dcdcdc"),
     "diffuse": ("D", "#ffffff"),
 }
-"""The letter and the colour of each label. The colours differ in lightness too, but the letter is what counts."""
+"""The letter and the colour of each label; the colours also differ in lightness."""
+_BAR: Final = 8
+"""The width of a table bar, in characters."""
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+class ProbeSnapshot(Config):
+    """The metadata of a snapshot: the update, the origin of the weights, and the validation scores."""
+
+    update: int = Field(ge=0, description="number of updates made before the trace; 0 is before training")
+    which: str = Field(description="origin of the traced weights, such as update 200 or the average of 5 snapshots")
+    is_average: bool = Field(False, description="true for the average of weights at the end of training")
+    best: bool = Field(False, description="true if this validation is the best so far; the run keeps the best weights")
+    loss: float | None = Field(None, description="validation loss, in nats per token")
+    bleu: float | None = Field(None, description="validation BLEU")
+    chrf: float | None = Field(None, description="validation chrF")
+
+    def __str__(self) -> str:
+        return "average" if self.is_average else f"update {self.update:,}"
+
+
+def save_snapshot(snapshot: ProbeSnapshot, traces: Sequence[Trace], run: Path) -> None:
+    """Save the traces of one snapshot in a run folder."""
+    name = f"{snapshot.update:08}{'-average' if snapshot.is_average else ''}"
+    beside = run / PROBE / f".{name}.unfinished"
+    beside.mkdir(parents=True)
+    for sentence, trace in enumerate(traces):
+        trace.save(beside / f"{sentence}.trace")
+    (beside / SNAPSHOT).write_text(snapshot.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    beside.rename(run / PROBE / name)
+
+
+def snapshot_folders(run: Path) -> list[Path]:
+    """Return the snapshot folders of a run, oldest first; raise ValueError if there are none."""
+    if not run.is_dir():
+        problem = "this is a file" if run.exists() else "there is no such folder"
+        raise ValueError(f"{run}: {problem}; give the folder of a run made by dragoman train")
+    if not (run / PROBE).is_dir():
+        raise ValueError(f"{run}: {_describe_missing_probe(run)}")
+    folders = sorted(folder for folder in (run / PROBE).iterdir() if folder.is_dir() and folder.name[0] != ".")
+    if not folders:
+        raise ValueError(f"{run}: the first probe is not complete yet; try again in a minute")
+    return folders
+
+
+def load_snapshot(folder: Path) -> ProbeSnapshot:
+    """Read the metadata of a snapshot from `moment.json`."""
+    try:
+        return ProbeSnapshot.model_validate_json((folder / SNAPSHOT).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise DamageError(folder / SNAPSHOT, "the file cannot be read", _remedy(folder)) from error
+
+
+def load_traces(folder: Path) -> list[Trace]:
+    """Read all traces in a snapshot folder, in sentence order."""
+    return [load_sentence(folder, sentence) for sentence in range(len(list(folder.glob("*.trace"))))]
+
+
+def load_sentence(folder: Path, sentence: int) -> Trace:
+    """Read the trace of one sentence (counted from 0) in a snapshot folder."""
+    path = folder / f"{sentence}.trace"
+    try:
+        return Trace.load(path)
+    except ValueError as error:
+        # A single trace is made again, a snapshot cannot be: the message keeps the problem, with another remedy.
+        problem = str(error).removeprefix(f"{path}: ").removesuffix(f"; {REMEDY}")
+        raise DamageError(path, problem, _remedy(folder)) from error
+
+
+def _remedy(folder: Path) -> str:
+    return f"remove the folder {folder.name} to see the other snapshots"
+
+
+def _describe_missing_probe(run: Path) -> str:
+    above = run.absolute().parent
+    if (above / PROBE).is_dir():
+        return f"this is a folder inside a run; give the folder of the run: {above}"
+    if (run / "recipe.yaml").is_file():
+        return "nothing was traced because validation.probe was 0; train again with validation.probe=1 or more"
+    return "this is not the folder of a run; give a folder made by dragoman train"
 
 
 @dataclass(frozen=True)
-class Course:
-    """One head over all moments; each number is what `HeadHabit` says it is."""
+class HeadHistory:
+    """The statistics of one head at every snapshot, under the field names of `HeadSummary`."""
 
     name: str
     kind: Kind
     layer: int
-    """Among the attentions of its kind, from 0."""
+    """The layer number, from 0, among the attentions of the same kind."""
     head: int
     entropy: tuple[float | None, ...]
     sink_share: tuple[float, ...]
@@ -53,127 +146,133 @@ class Course:
 
     @property
     def short(self) -> str:
-        """Its name where there is little room."""
+        """The short name of the head, such as L1H0."""
         return f"L{self.layer}H{self.head}"
 
     def numbers(self, number: Number) -> tuple[float | None, ...]:
-        """One of its series, by name."""
-        series: dict[Number, tuple[float | None, ...]] = {
-            "entropy": self.entropy, "alignment": self.alignment, "sink_share": self.sink_share
-        }  # fmt: skip
-        return series[number]
+        """Return the values of one statistic, one per snapshot."""
+        return {"entropy": self.entropy, "alignment": self.alignment, "sink_share": self.sink_share}[number]
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """A run's moments, oldest first, and what every head did in each of them."""
+    """The snapshots of a run, oldest first, and the statistics of every head at each snapshot."""
 
     run: Path
-    moments: tuple[Moment, ...]
+    snapshots: tuple[ProbeSnapshot, ...]
     folders: tuple[Path, ...]
     sentences: tuple[tuple[str, str], ...]
-    """Source and reference of each."""
-    courses: tuple[Course, ...]
-    """Kind by kind, from the lowest layer up."""
+    """The source and the reference of each probe sentence."""
+    histories: tuple[HeadHistory, ...]
+    """The histories of all heads, ordered by kind of attention and then by layer."""
     units: str
-    """What alignment was measured between."""
+    """The units that alignment links connect, such as `source words and target pieces`."""
 
     @property
     def kept(self) -> int | None:
-        """The moment whose weights the run keeps, as far as it has come."""
-        return max((i for i, moment in enumerate(self.moments) if moment.best), default=None)
+        """The index of the best snapshot by validation, whose weights the run keeps; None if there is none."""
+        return max((i for i, snapshot in enumerate(self.snapshots) if snapshot.best), default=None)
 
     @property
     def kinds(self) -> list[Kind]:
-        """Those that this model has."""
-        return [kind for kind in KINDS if any(course.kind == kind for course in self.courses)]
+        """The kinds of attention that the traced model has."""
+        return [kind for kind in KINDS if any(history.kind == kind for history in self.histories)]
 
     @property
     def about(self) -> str:
-        """What the numbers are from, for captions."""
+        """The number of sentences and the name of the run, for captions."""
         count = len(self.sentences)
         sentences = f"{count} probe sentence{'s' if count > 1 else ''}"
         return f"{sentences}, forced (teacher forcing) on the reference; run {self.run.absolute().name}"
 
-    def of(self, kind: Kind | None) -> list[Course]:
-        """The heads of one kind, or all of them; refused if there are none."""
-        found = [course for course in self.courses if kind in (None, course.kind)]
-        if not self.courses:
-            raise ValueError(f"{self.run}: this model has no attention, so there is nothing to watch come to be")
-        if not found:
-            raise ValueError(f"{self.run}: this model has no {kind} attention; it has {' and '.join(self.kinds)}")
-        return found
+    def heads(self, kind: Kind | None) -> list[HeadHistory]:
+        """Return the heads of one kind of attention, or all heads; raise ValueError if there are none."""
+        heads = [history for history in self.histories if kind in (None, history.kind)]
+        if not self.histories:
+            raise ValueError(f"{self.run}: this model has no attention; give a run of a model with attention")
+        if not heads:
+            raise ValueError(f"{self.run}: this model has no {kind} attention; choose {' or '.join(self.kinds)}")
+        return heads
 
-    def course(self, kind: Kind, layer: int, head: int) -> Course:
-        """One head by its numbers; a layer of -1 is the last one."""
-        heads = self.of(kind)
+    def head(self, kind: Kind, layer: int, head: int) -> HeadHistory:
+        """Return one head by layer and head number; layer -1 is the last layer."""
+        heads = self.heads(kind)
         last = heads[-1].layer
-        found = [course for course in heads if course.layer == (layer if layer >= 0 else last + 1 + layer)]
-        if not found:
+        of_layer = [history for history in heads if history.layer == (layer if layer >= 0 else last + 1 + layer)]
+        if not of_layer:
             raise ValueError(f"there is no layer {layer}: choose 0 to {last}, or -1 for the last")
-        if not 0 <= head < len(found):
-            raise ValueError(f"there is no head {head}: choose 0 to {len(found) - 1}")
-        return found[head]
+        if not 0 <= head < len(of_layer):
+            raise ValueError(f"there is no head {head}: choose 0 to {len(of_layer) - 1}")
+        return of_layer[head]
 
-    def telling(self, kind: Kind, moment: int | None = None) -> Course:
-        """The head that stands out, in the weights that are kept if nothing is said: of cross-attention the best
-        aligned, else the sharpest.
+    def standout(self, kind: Kind, snapshot: int | None = None) -> HeadHistory:
+        """Return the head to highlight: the best aligned in cross-attention, the lowest entropy in self-attention.
+
+        `snapshot` defaults to the snapshot whose weights are kept.
         """
-        kept = len(self.moments) - 1 if self.kept is None else self.kept
-        at, heads = kept if moment is None else moment, self.of(kind)
+        kept = len(self.snapshots) - 1 if self.kept is None else self.kept
+        at, heads = kept if snapshot is None else snapshot, self.heads(kind)
         if kind == "cross":
-            return max(heads, key=lambda course: course.alignment[at] or 0.0)
-        return min(heads, key=lambda course: course.entropy[at] or 0.0)
+            return max(heads, key=lambda history: history.alignment[at] or 0.0)
+        return min(heads, key=lambda history: history.entropy[at] or 0.0)
 
     def traces(self, sentence: int) -> list[Trace]:
-        """One sentence at every moment; sentences are counted from 0."""
+        """Read the traces of one sentence (counted from 0) at every snapshot."""
         return [load_sentence(folder, sentence) for folder in self.folders]
 
+    def to_json(self) -> str:
+        """Return all snapshots and heads as JSON; each statistic of a head has one value per snapshot."""
+        record = {
+            "run": str(self.run),
+            "target_is": "forced",
+            "rows": "written",
+            "measures": {**NUMBERS, "alignment": f"{NUMBERS['alignment']}, between {self.units}"},
+            "sentences": [{"source": source, "target": target} for source, target in self.sentences],
+            "snapshots": [snapshot.model_dump() for snapshot in self.snapshots],
+            "kept": self.kept,
+            "heads": [asdict(history) for history in self.histories],
+        }
+        return json.dumps(record, ensure_ascii=False, indent=1) + "\n"
 
-def read_evolution(run: Path, progress: Progress = lambda *_: None) -> Evolution:
-    """All that a run has traced by now; it may still be training."""
-    folders = moment_folders(run)
-    moments: list[Moment] = []
-    habits: list[list[HeadHabit]] = []
-    sentences: tuple[tuple[str, str], ...] = ()
-    units = ""
+
+def read_evolution(run: Path, progress: Progress = ignore_progress) -> Evolution:
+    """Read all snapshots that a run has so far; the run may still be training."""
+    folders = snapshot_folders(run)
+    summaries: list[list[HeadSummary]] = []
+    sentences, units = list[tuple[str, str]](), ""
     for i, folder in enumerate(folders):
         progress("read the probes", i, len(folders))
         traces = load_traces(folder)
-        read = tuple((trace.source.text, trace.target.text) for trace in traces)
-        sentences, units = sentences or read, units or _units(traces)
-        if read != sentences:
-            raise ValueError(f"{folder}: these are not the sentences of {folders[0].name}; take one of them away")
-        moments.append(load_moment(folder))
-        habits.append(head_habits(in_units(traces)))
-    return Evolution(run, tuple(moments), tuple(folders), sentences, tuple(_courses(habits)), units)
+        texts = [(trace.source.text, trace.target.text) for trace in traces]
+        sentences, units = sentences or texts, units or _units(traces)
+        if texts != sentences:
+            raise ValueError(f"{folder}: the probe sentences differ from {folders[0].name}; remove one of the folders")
+        summaries.append(summarise_heads(in_units(traces)))
+    snapshots = tuple(map(load_snapshot, folders))
+    return Evolution(run, snapshots, tuple(folders), tuple(sentences), tuple(_histories(summaries)), units)
 
 
 def in_units(traces: Sequence[Trace]) -> list[Trace]:
-    """Where one side is written without spaces, as Japanese and ISO dates are, every piece of it counts as a word:
-    a whole sentence that is one word aligns with anything.
+    """Return traces in which every token counts as a word, if a language is written without spaces.
+
+    Without word boundaries, a sentence would be a single word, which aligns with anything. Source and target are
+    checked separately.
     """
-    source, target = _unspaced(traces)
-    return [
-        replace(
-            trace,
-            source=_by_piece(trace.source) if source else trace.source,
-            target=_by_piece(trace.target) if target else trace.target,
-        )
-        for trace in traces
-    ]
+    source, target = _is_unspaced(traces)
+    if source:
+        traces = [replace(trace, source=_by_piece(trace.source)) for trace in traces]
+    return [replace(trace, target=_by_piece(trace.target)) for trace in traces] if target else list(traces)
 
 
 def _units(traces: Sequence[Trace]) -> str:
-    source, target = ("pieces" if unspaced else "words" for unspaced in _unspaced(traces))
+    source, target = ("pieces" if unspaced else "words" for unspaced in _is_unspaced(traces))
     return f"source {source} and target {target}"
 
 
-def _unspaced(traces: Sequence[Trace]) -> tuple[bool, bool]:
-    """Which sides have fewer than two words a sentence."""
-    num_source = sum(len(trace.source.word_spans) for trace in traces)
-    num_target = sum(len(trace.target.word_spans) for trace in traces)
-    return num_source < 2 * len(traces), num_target < 2 * len(traces)
+def _is_unspaced(traces: Sequence[Trace]) -> tuple[bool, bool]:
+    """Return, for source and target, True if sentences have fewer than two words on average."""
+    num_words = np.array([(len(trace.source.word_spans), len(trace.target.word_spans)) for trace in traces]).sum(0)
+    return bool(num_words[0] < 2 * len(traces)), bool(num_words[1] < 2 * len(traces))
 
 
 def _by_piece(tokens: Tokens) -> Tokens:
@@ -181,17 +280,95 @@ def _by_piece(tokens: Tokens) -> Tokens:
     return replace(tokens, text=" ".join("x" * count), words=(*range(count), -1))
 
 
-def _courses(habits: Sequence[Sequence[HeadHabit]]) -> list[Course]:
-    layers: dict[Kind, list[str]] = {}
-    found = []
-    for of_head in zip(*habits, strict=True):
-        habit = of_head[0]
-        names = layers.setdefault(habit.kind, [])
-        if habit.name not in names:
-            names.append(habit.name)
+def _histories(summaries: Sequence[Sequence[HeadSummary]]) -> list[HeadHistory]:
+    names: dict[Kind, list[str]] = {
+        kind: list(dict.fromkeys(first.name for first in summaries[0] if first.kind == kind)) for kind in KINDS
+    }
+    histories = []
+    for first, *later in zip(*summaries, strict=True):
         series: dict[str, Any] = {
-            part: tuple(getattr(one, part) for one in of_head)
+            part: tuple(getattr(summary, part) for summary in (first, *later))
             for part in ("entropy", "sink_share", "alignment", "label", "evidence")
         }
-        found.append(Course(habit.name, habit.kind, names.index(habit.name), habit.head, **series))
-    return sorted(found, key=lambda course: list(KINDS).index(course.kind))
+        layer = names[first.kind].index(first.name)
+        histories.append(HeadHistory(first.name, first.kind, layer, first.head, **series))
+    return sorted(histories, key=lambda history: list(KINDS).index(history.kind))
+
+
+@dataclass(frozen=True)
+class SnapshotRow:
+    """One row of the evolution table: the summary of one snapshot."""
+
+    snapshot: ProbeSnapshot
+    is_kept: bool
+    entropy: float | None
+    """The mean entropy over the heads."""
+    head: HeadHistory
+    """The head chosen by `Evolution.standout`."""
+    value: float | None
+    """The alignment of `head` in cross-attention, otherwise the entropy of `head`."""
+    roles: dict[Label, int]
+    """The number of heads with each label; labels that no head has at any snapshot are left out."""
+
+
+def snapshot_rows(evolution: Evolution, kind: Kind | None = None) -> list[SnapshotRow]:
+    """Return one table row per snapshot for one kind of attention.
+
+    Without a kind, roles are counted over all heads, and the other columns show the first kind that the model has.
+    """
+    heads = evolution.heads(kind or evolution.kinds[0])
+    counted = evolution.heads(kind)
+    labels = [label for label in ROLES if any(label in history.label for history in counted)]
+    rows = []
+    for i, snapshot in enumerate(evolution.snapshots):
+        known = [value for history in heads if (value := history.entropy[i]) is not None]
+        head = evolution.standout(heads[0].kind, i)
+        value = head.alignment[i] if head.kind == "cross" else head.entropy[i]
+        roles = Counter(history.label[i] for history in counted)
+        by_label = {label: roles[label] for label in labels}
+        entropy = sum(known) / len(known) if known else None
+        rows.append(SnapshotRow(snapshot, i == evolution.kept, entropy, head, value, by_label))
+    return rows
+
+
+def headings(rows: list[SnapshotRow]) -> list[str]:
+    """Return the column headings of the evolution table, with a letter for each role."""
+    standout = "best aligned head" if rows[0].head.kind == "cross" else "sharpest head"
+    return ["update", "", "BLEU", "entropy", standout, *(ROLES[label][0] for label in rows[0].roles)]
+
+
+def table(rows: list[SnapshotRow], *, ascii_only: bool = False) -> Table:
+    """Return the evolution table for a terminal of 80 columns, with bars from 0 to 1."""
+    shown = Table(box=None, padding=(0, 1, 0, 0))
+    for name, justify in zip(headings(rows), "rlrll" + "r" * len(rows[0].roles), strict=True):
+        shown.add_column(name, justify="right" if justify == "r" else "left", no_wrap=True)
+    for row in rows:
+        shown.add_row(
+            str(row.snapshot).removeprefix("update "),
+            "*" if row.is_kept else "",
+            format_number(row.snapshot.bleu, 1),
+            f"{format_number(row.entropy)} {bar(row.entropy, ascii_only)}",
+            f"{format_number(row.value)} {bar(row.value, ascii_only)} {row.head.short}",
+            *(str(count or "-") for count in row.roles.values()),
+        )
+    return shown
+
+
+def legend(rows: list[SnapshotRow]) -> str:
+    """Return the legend of the evolution table, with the role of each letter."""
+    roles = ", ".join(f"{ROLES[label][0]} {label}" for label in rows[0].roles)
+    return f"Heads are counted by role: {roles}. L1H0 is layer 1 head 0; * marks the weights that are kept."
+
+
+def bar(value: float | None, ascii_only: bool = False) -> str:
+    """Return a bar of constant width for a value from 0 to 1."""
+    eighths = round(8 * _BAR * min(1.0, max(0.0, value or 0.0)))
+    if ascii_only:
+        return ("#" * round(eighths / 8)).ljust(_BAR)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)
+
+
+def format_number(value: float | None, digits: int = 2) -> str:
+    """Return a number with `digits` decimals, or a dash for None."""
+    return "-" if value is None else f"{value:.{digits}f}"

@@ -1,31 +1,52 @@
-"""What makes an HTML file whole in itself: its parts from the package, the hashes that allow them, and its data."""
+"""Parts of a self-contained HTML file: templates, content security policy hashes, tables and embedded data."""
 
 import base64
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
+from html import escape
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
-from dragoman.data.durable import write_durably
+from dragoman.inspection.labels import clean
+from dragoman.io.durable import write_durably
 
 
 def part(*names: str) -> str:
-    """Files that lie beside this one, one after the other."""
+    """Return the concatenated text of files in the package dragoman.inspection."""
     return "".join(files("dragoman.inspection").joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
+def fill_page(template: str, style: str, script: str, **parts: str) -> str:
+    """Return a filled HTML template whose content security policy allows only this style and script."""
+    hashes = {"style_hash": allowed(style), "script_hash": allowed(script)}
+    return Template(part(template)).substitute(parts, style=style, script=script, **hashes)
+
+
 def allowed(text: str) -> str:
-    """The hash by which a page's policy lets this style or script in, and no other."""
+    """Return the base64 SHA-256 of a style or script for a content security policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
 def embedded(data: dict[str, Any]) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
+    """Return JSON for a script element, with <, > and & escaped."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def table(columns: Iterable[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """Return an HTML table whose first column holds the row headings."""
+    head = "".join(f'<th scope="col" dir="auto">{escape(clean(name))}</th>' for name in columns)
+    body = ""
+    for name, *cells in rows:
+        numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        body += f'<tr><th scope="row" dir="auto">{escape(clean(name))}</th>{numbers}</tr>'
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
 def save_text(text: str, path: Path | str) -> None:
-    """Write it, all at once."""
-    write_durably(Path(path).resolve(), lambda sink: sink.write(text.encode()))
+    """Write a text file atomically."""
+    write_durably(Path(path).resolve(), text.encode())

@@ -1,100 +1,136 @@
-"""Text in, traces out: a model, its vocabulary and the way it searches, to be looked into.
+"""The inspector: runs a model on sentences and records attention and probabilities as traces.
 
-`Inspector.load(folder).trace("I ate an apple")` shows what it chose, and how; with "Ich aß einen Apfel" as the second
-argument, how it sees a target that is given.
+`Inspector.load(folder).trace("I ate an apple")` traces the model's own translation. With "Ich aß einen Apfel" as the
+second argument, it traces this target in teacher forcing.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from dragoman.alignment.tokens import Tokens
+from dragoman.alignment.words import filled_pairs, tokenize_pair
+from dragoman.attention.tap import Tap, seams
 from dragoman.bundle import Bundle, open_bundle
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.characters import mended
-from dragoman.data.vocab import EOS, Vocab
-from dragoman.decoding.hypothesis import Candidate, Result
+from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.decoding.hypothesis import Result
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.torch_engine import load_model
-from dragoman.inspection import segmentation
 from dragoman.inspection.capture import capture
-from dragoman.inspection.trace import Identity, Tokens, Trace
+from dragoman.inspection.intervene import edit_of
+from dragoman.inspection.interventions import Interventions, parse_interventions
+from dragoman.inspection.trace import ModelIdentity, Trace
+from dragoman.io.progress import Progress
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.cleaning import clean_line
+from dragoman.text.vocab import EOS, Vocab
 
 
 class Inspector:
-    """Traces what a model does with a sentence."""
+    """A model with its vocabulary and search options, for tracing sentences."""
 
     def __init__(
         self,
         model: Seq2Seq[Any, Any],
         vocab: Vocab,
         options: SearchOptions | None = None,
-        identity: Identity | None = None,
+        identity: ModelIdentity | None = None,
         alignment_heads: tuple[AlignmentHead, ...] = (),
     ) -> None:
-        """Without `identity`, traces say that the model was never saved."""
+        """Wrap a model; without `identity`, traces record that the model was never saved."""
         self.model = model
         self.vocab = vocab
         self.options = options or SearchOptions()
         family = type(model).__name__.lower()
-        self.identity = identity or Identity(sha256="", vocabulary=vocab.sha256, family=family)
+        self.identity = identity or ModelIdentity(sha256="", vocabulary=vocab.sha256, family=family)
         self.alignment_heads = alignment_heads
 
     @staticmethod
     def load(folder: Path | str, beam_size: int | None = None) -> "Inspector":
-        """The model of a bundle or a run."""
+        """Load the model in the folder of a bundle or a run."""
         return Inspector.of(open_bundle(folder), beam_size)
 
     @staticmethod
     def of(bundle: Bundle, beam_size: int | None = None) -> "Inspector":
-        """The model of a bundle that is open, with its own search options, or another beam."""
+        """Load the model and the search options of an open bundle; `beam_size` overrides the stored beam size."""
         changes = {} if beam_size is None else {"beam_size": beam_size}
         options = SearchOptions.model_validate({**bundle.info.search, **changes})
-        identity = Identity(sha256=bundle.sha256, vocabulary=bundle.vocab.sha256, family=bundle.info.model.family)
+        identity = ModelIdentity(sha256=bundle.sha256, vocabulary=bundle.vocab.sha256, family=bundle.info.model.family)
         return Inspector(load_model(bundle), bundle.vocab, options, identity, bundle.info.alignment_heads)
+
+    def interventions(self, without: str | None = None, uniform: str | None = None) -> Interventions:
+        """Parse the lists of heads to switch off and to make uniform, such as `cross.2,encoder.layers.0`."""
+        return parse_interventions([name for name, _ in seams(self.model)], without, uniform)
 
     def trace(
         self,
         source: str,
         target: str | None = None,
         *,
+        prefix: str = "",
+        interventions: Interventions = (),
         alternatives: int = 5,
         history: bool = False,
         vectors: bool = False,
     ) -> Trace:
-        """What the model does with a source, mended as training text is; the target is its own, or the one given.
+        """Trace the model on a source and a target; without a target, on the model's own translation.
 
-        Its own is searched for on the fast path, as a translation is, and then captured in one forced pass. Kept are
-        so many `alternatives` at each step; on request, the `history` of the search, which is all its candidates, and
-        the `vectors` of every attention, its queries, keys and values.
+        Source and target are cleaned like training text. The model's translation begins with `prefix`. `interventions`
+        change the attention in both the search and the traced pass. The trace keeps the `alternatives` most probable
+        tokens of each step and, if requested, the search `history` (all candidates) and the query, key and value
+        `vectors`.
         """
-        read = self.read(source)
+        if target is not None and (history or prefix):
+            raise ValueError("prefix and history apply only to a search: leave out prefix and history, or the target")
+        tokens, result = self.tokenize_source(source), None
         if target is None:
-            result = self.search(read, keep_history=history)
-            return self.capture(read, self.written(result), result, alternatives=alternatives, vectors=vectors)
-        if history:
-            raise ValueError("a target that is given was not searched for: leave history out, or the target")
-        return self.capture(read, self.forced(target), alternatives=alternatives, vectors=vectors)
+            begin = self.tokenize_target(prefix).ids[:-1] if prefix else ()
+            with self._edited(interventions):
+                result = self.search(tokens, begin, keep_history=history)
+            written = self.best_tokens(result)
+        else:
+            written = self.tokenize_target(target)
+        return self.capture(
+            tokens, written, result, interventions=interventions, alternatives=alternatives, vectors=vectors
+        )
 
-    def read(self, source: str) -> Tokens:
-        """The tokens of a source."""
-        return self._fitting("source", segmentation.of_text(self.vocab.source, mended(_text("source", source))))
+    def trace_pairs(
+        self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None, task: str = "trace"
+    ) -> Iterator[Trace]:
+        """Yield a teacher-forced trace of each line pair; skip pairs with a blank line.
 
-    def forced(self, target: str) -> Tokens:
-        """The tokens of a target that is given."""
-        return self._fitting("target", segmentation.of_text(self.vocab.target, mended(_text("target", target))))
+        Word indices refer to the original lines, before cleaning.
+        """
+        filled = filled_pairs(sources, targets)
+        for done, i in enumerate(filled, 1):
+            yield self.capture(*tokenize_pair(self.vocab, sources[i], targets[i]), alternatives=1)
+            if progress:
+                progress(task, done, len(filled))
 
-    def search(self, source: Tokens, *, keep_history: bool = False) -> Result:
-        """What the model writes."""
+    def tokenize_source(self, text: str) -> Tokens:
+        """Clean and tokenize a source; raise ValueError if the source is empty or too long for the model."""
+        tokens = self._tokenize("source", text)
+        if not tokens.text:
+            raise ValueError("the source has no text: give a sentence")
+        return tokens
+
+    def tokenize_target(self, text: str) -> Tokens:
+        """Clean and tokenize a given target; raise ValueError if the target is too long for the model."""
+        return self._tokenize("target", text)
+
+    def search(self, source: Tokens, prefix: tuple[int, ...] = (), *, keep_history: bool = False) -> Result:
+        """Translate a source by beam search; every hypothesis begins with `prefix`."""
         device = next(self.model.parameters(), torch.empty(0)).device
         ids = torch.tensor([source.ids], device=device)
-        return beam_search(self.model, ids, self.options, keep_history=keep_history)[0]
+        return beam_search(self.model, ids, self.options, [prefix], keep_history=keep_history)[0]
 
-    def written(self, result: Result) -> Tokens:
-        """The tokens of the best target that was found."""
-        return segmentation.of_ids(self.vocab.target, [*result.best.tokens, EOS])
+    def best_tokens(self, result: Result) -> Tokens:
+        """Return the tokens of the best hypothesis of a search."""
+        return Tokens.from_ids(self.vocab.target, [*result.best.tokens, EOS])
 
     def capture(
         self,
@@ -102,44 +138,41 @@ class Inspector:
         target: Tokens,
         result: Result | None = None,
         *,
+        interventions: Interventions = (),
         alternatives: int = 5,
         vectors: bool = False,
     ) -> Trace:
-        """The trace of these tokens. With `result` the target is the best of what was found; else it is forced."""
-        seen = capture(self.model, source.ids, target.ids, alternatives=alternatives, vectors=vectors)
+        """Trace a source and a target in one teacher-forced pass.
+
+        With the `result` of a search, the trace records that the model chose the target; otherwise, that it was forced.
+        """
+        with self._edited(interventions):
+            captured = capture(self.model, source.ids, target.ids, alternatives, vectors)
         history = () if result is None else result.history
-        named = {*target.ids, *seen.alternative_ids.flatten().tolist(), *_tokens(history)}
+        candidates = {candidate.token for step in history for candidate in step}
+        spelled = sorted({*target.ids, *captured.alternative_ids.flatten().tolist(), *candidates})
         return Trace(
             source=source,
             target=target,
             free=result is not None,
-            log_probabilities=seen.log_probabilities,
-            alternative_ids=seen.alternative_ids,
-            alternative_log_probabilities=seen.alternative_log_probabilities,
-            attention=seen.attention,
-            norms=seen.norms,
             model=self.identity,
             cut=result is not None and result.best.cut,
-            pieces={token: self.vocab.target.piece(token) for token in sorted(named)},
+            pieces={token: self.vocab.target.piece(token) for token in spelled},
             history=history,
-            vectors=seen.vectors,
+            interventions=tuple(interventions),
             alignment_heads=self.alignment_heads,
+            **vars(captured),
         )
 
-    def _fitting(self, side: str, tokens: Tokens) -> Tokens:
+    def _edited(self, interventions: Interventions) -> AbstractContextManager[object]:
+        """Return a context manager that applies the interventions to one pass; every pass needs a new one."""
+        return Tap(self.model, edit_of(self.model, interventions)) if interventions else nullcontext()
+
+    def _tokenize(self, side: str, text: object) -> Tokens:
+        if not isinstance(text, str):
+            raise ValueError(f"the {side} is {text!r}, which is not a string: give one sentence")
+        tokens = Tokens.from_text(self.vocab.source if side == "source" else self.vocab.target, clean_line(text))
         longest = self.model.max_target
-        if side == "source" and not tokens.text:
-            raise ValueError("there is nothing to trace: the source holds no text")
         if longest is not None and len(tokens) > longest:
-            raise ValueError(f"the {side} has {len(tokens)} tokens, but the model takes {longest}: shorten it")
+            raise ValueError(f"the {side} has {len(tokens)} tokens, but the model takes {longest}: shorten the {side}")
         return tokens
-
-
-def _text(side: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise ValueError(f"the {side} is {given!r}: give a text, one sentence in quotes")
-    return given
-
-
-def _tokens(history: tuple[tuple[Candidate, ...], ...]) -> set[int]:
-    return {candidate.token for step in history for candidate in step}

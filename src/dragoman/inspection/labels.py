@@ -1,4 +1,4 @@
-"""Labels of pictures: tokens of any script, made harmless and short."""
+"""Labels for tokens in any script, sanitised for display and shortened."""
 
 import unicodedata
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from rich.cells import cell_len
 
 _JOINERS: Final = "\u200c\u200d"
-"""Invisible, but Persian and emoji are spelled with them."""
+"""Zero-width joiners, which the spelling of Persian and emoji needs."""
 
 
 def clean(label: str) -> str:
-    """Without what would move the cursor, colour the terminal or turn the line round."""
+    """Replace control characters, which could move the cursor, colour the terminal or reverse the line."""
     return "".join("·" if _is_control(letter) else letter for letter in label)
 
 
 def shorten(label: str, width: int) -> str:
-    """At most so many cells wide, with dots where something is missing."""
+    """Truncate a label to at most `width` terminal cells, with an ellipsis at the end."""
     if cell_len(label) <= width:
         return label
     kept = ""
@@ -27,7 +27,7 @@ def shorten(label: str, width: int) -> str:
 
 
 def is_right_to_left(label: str) -> bool:
-    """Whether it holds a letter of Hebrew, Arabic and their like."""
+    """Return True if the label has a letter of a right-to-left script."""
     return any(unicodedata.bidirectional(letter) in {"R", "AL"} for letter in label)
 
 

@@ -1,7 +1,7 @@
-"""An attention map in the terminal: colour where there is colour, shades or digits where there is none.
+"""An attention map in the terminal, in colour or, without colour support, in shades or digits.
 
-Up to 60 tokens a row of the map is a line, with its label. Longer maps are drawn in half-blocks, two rows a line, and
-what still does not fit is thinned: a cell then shows the largest of several values, and the caption says of how many.
+Up to 60 tokens, each row of the map is one labelled line. Longer maps are drawn in half-blocks, two rows per line. Maps
+that still do not fit are downsampled: a cell then shows the largest of several values, and the legend has the factor.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,63 +19,59 @@ from rich.style import Style
 from rich.text import Text
 
 from dragoman.inspection.labels import clean, is_right_to_left, shorten
+from dragoman.inspection.view import MapView
 
 LONGEST: Final = 60
-"""Up to so many tokens each has its line and its label."""
+"""The largest number of tokens for which every row has a labelled line."""
 ROW_LABEL, COLUMN_LABEL = 14, 8
-"""Labels are cut to so many cells in width, and so many lines in height."""
+"""The largest width of a row label, in cells, and the largest height of a column label, in lines."""
 
 _RAMP: Final = np.array([(0, 34, 78), (67, 78, 108), (125, 124, 120), (188, 174, 108), (254, 232, 56)])
-"""Cividis in five steps: its luminance rises all the way, so that it reads without hue as well."""
+"""The cividis colour map in five steps, whose luminance rises monotonically."""
 _SHADES, _DIGITS = " ░▒▓█", " 123456789"
-
-
-def heat_map(
-    matrix: Float[ndarray, "rows columns"],
-    rows: Sequence[str],
-    columns: Sequence[str],
-    caption: str,
-    width: int | None = None,
-    colour: bool | None = None,
-) -> "HeatMap":
-    """A map for rich to print; width and colour are the console's own unless given."""
-    if matrix.shape != (len(rows), len(columns)):
-        raise ValueError(f"a map of {matrix.shape} needs as many labels, not {(len(rows), len(columns))}")
-    return HeatMap(matrix, tuple(map(clean, rows)), tuple(map(clean, columns)), caption, width, colour)
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What `heat_map` gives: it finds out about width and colour when it is printed."""
+    """An attention map for rich, fitted to the console's width and, if `colour` is None, its colour support."""
 
-    matrix: Float[ndarray, "rows columns"]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    caption: str
-    width: int | None
-    colour: bool | None
+    shown: MapView
+    colour: bool | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment | Text]:
-        width = min(self.width or options.max_width, options.max_width)
+        shown, space = self.shown, max(1, options.max_width - ROW_LABEL - 2)
         colour = console.color_system is not None if self.colour is None else self.colour
-        page = _laid_out(self, width, _Ink(float(self.matrix.max(initial=0)), colour, options.ascii_only))
-        for line in page.lines():
-            yield from line
-            yield Segment.line()
-        yield Text(f"{page.ink.legend()}{page.thinned()}", style="dim")
-        yield Text(self.caption, style="dim")
+        ink = _Ink(float(shown.matrix.max(initial=0)), colour, options.ascii_only)
+        # Two characters a cell and a line a row where they fit; else one character, half a line, and thinning.
+        is_wide = max(shown.matrix.shape) <= LONGEST and 2 * len(shown.columns) <= space
+        factor = 1 if is_wide else -(-len(shown.columns) // space)
+        matrix = _largest(shown.matrix, factor)
+        rows = [shorten(clean(row), ROW_LABEL) for row in shown.rows[::factor]]
+        columns, cell = [clean(column) for column in shown.columns[::factor]], 2 if is_wide else 1
+        margin = max(map(cell_len, rows), default=0)
+        for heading in _headings(columns, cell):
+            yield from (Segment(" " * (margin + 1)), *heading, Segment.line())
+        rows_a_line = 2 if colour and not is_wide else 1  # without colour there are no half-blocks
+        for i in range(0, len(rows), rows_a_line):
+            below = matrix[i + 1] if i + 1 < len(rows) else np.zeros_like(matrix[i])
+            lower = below.tolist() if rows_a_line == 2 else [None] * len(below)
+            marks = (ink.mark(value, under, cell) for value, under in zip(matrix[i].tolist(), lower, strict=True))
+            yield from (Segment(padded(rows[i], margin) + " "), *marks, Segment.line())
+        thinned = f"; a cell is the largest of {factor} x {factor}" if factor > 1 else ""
+        yield Text(f"{ink.legend()}{thinned}", style="dim")
+        yield Text(shown.caption, style="dim")
 
 
 @dataclass(frozen=True)
 class _Ink:
-    """How a value becomes something to see."""
+    """The style of map cells: a colour, a shade or a digit for each value."""
 
     largest: float
     colour: bool
     ascii_only: bool
 
     def mark(self, upper: float, lower: float | None, width: int) -> Segment:
-        """One cell; with a lower value, a half-block of two."""
+        """Return one cell; with a lower value, a half-block that shows both values."""
         if not self.colour:
             return Segment(self._letter(upper) * width)
         if lower is None:
@@ -83,9 +79,9 @@ class _Ink:
         return Segment("▀" * width, Style(color=self._shade(upper), bgcolor=self._shade(lower)))
 
     def legend(self) -> str:
-        """Which mark means how much."""
+        """Return the legend of the colours, shades or digits."""
         if not self.largest:
-            return "nothing to see: it is 0 everywhere"
+            return "every value is 0"
         if self.colour:
             return f"dark = 0, bright = {self.largest:.2f}"
         if self.ascii_only:
@@ -104,57 +100,17 @@ class _Ink:
         return value / self.largest if self.largest else 0.0
 
 
-@dataclass(frozen=True)
-class _Page:
-    """A map cut to what fits."""
-
-    matrix: Float[ndarray, "rows columns"]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    ink: _Ink
-    cell: int
-    """How many characters wide a column is."""
-    rows_a_line: int
-    factor: int
-    """So many tokens, each way, share a cell."""
-
-    def thinned(self) -> str:
-        return f"; a cell is the largest of {self.factor} x {self.factor}" if self.factor > 1 else ""
-
-    def lines(self) -> Iterator[list[Segment]]:
-        margin = max(map(cell_len, (shorten(row, ROW_LABEL) for row in self.rows)), default=0)
-        yield from ([Segment(" " * (margin + 1)), *line] for line in _headings(self.columns, self.cell))
-        for i in range(0, len(self.rows), self.rows_a_line):
-            label = Segment(padded(shorten(self.rows[i], ROW_LABEL), margin) + " ")
-            below = self.matrix[i + 1] if i + 1 < len(self.rows) else np.zeros_like(self.matrix[i])
-            lower = below.tolist() if self.rows_a_line == 2 else [None] * len(below)
-            pairs = zip(self.matrix[i].tolist(), lower, strict=True)
-            yield [label, *(self.ink.mark(value, under, self.cell) for value, under in pairs)]
-
-
-def _laid_out(drawn: HeatMap, width: int, ink: _Ink) -> _Page:
-    """Two characters a cell and a line a row where there is room; else one character, half a line, and thinning."""
-    room = max(1, width - ROW_LABEL - 2)
-    if max(drawn.matrix.shape, default=0) <= LONGEST and 2 * len(drawn.columns) <= room:
-        return _Page(drawn.matrix, drawn.rows, drawn.columns, ink, cell=2, rows_a_line=1, factor=1)
-    factor = -(-len(drawn.columns) // room)
-    matrix = _largest(drawn.matrix, factor)
-    # Without colour there are no half-blocks.
-    rows_a_line = 2 if ink.colour else 1
-    return _Page(matrix, drawn.rows[::factor], drawn.columns[::factor], ink, 1, rows_a_line, factor)
-
-
 def _largest(matrix: Float[ndarray, "rows columns"], factor: int) -> Float[ndarray, "fewer_rows fewer_columns"]:
-    """Of every square of `factor` cells a side."""
+    """Return the matrix downsampled by `factor`: the largest value of each square block."""
     starts = [np.arange(0, size, factor) for size in matrix.shape]
     return np.asarray(np.maximum.reduceat(np.maximum.reduceat(matrix, starts[0], axis=0), starts[1], axis=1))
 
 
 def _headings(columns: Sequence[str], cell: int) -> Iterator[list[Segment]]:
-    """Column labels from top to bottom, standing on the map; of narrow columns every fourth has one."""
+    """Yield the lines of vertical column labels, top to bottom; only every fourth narrow column has a label."""
     every = 1 if cell == 2 else 4
     letters = [_letters(column) for column in columns[::every]]
-    # A label is as wide as the columns up to the next one, so that a wide letter has its room.
+    # A label is as wide as the columns up to the next one, so that a wide letter fits.
     spans = [min(every, len(columns) - i) for i in range(0, len(columns), every)]
     height = max(map(len, letters), default=0)
     for above in range(height, 0, -1):
@@ -163,17 +119,17 @@ def _headings(columns: Sequence[str], cell: int) -> Iterator[list[Segment]]:
 
 
 def _letters(label: str) -> list[str]:
-    """A label's letters, each with the marks that stand on it; a long one ends in dots."""
-    found: list[str] = []
+    """Split a label into letters, each with its combining marks; a long label ends in an ellipsis."""
+    letters: list[str] = []
     for letter in label:
-        if found and cell_len(letter) == 0:
-            found[-1] += letter
+        if letters and cell_len(letter) == 0:
+            letters[-1] += letter
         else:
-            found.append(letter)
-    return found if len(found) <= COLUMN_LABEL else [*found[: COLUMN_LABEL - 1], "…"]
+            letters.append(letter)
+    return letters if len(letters) <= COLUMN_LABEL else [*letters[: COLUMN_LABEL - 1], "…"]
 
 
 def padded(label: str, width: int) -> str:
-    """Filled with blanks to so many cells; a right-to-left label is isolated, so that it turns nothing but itself."""
+    """Pad a label with blanks to `width` cells; isolate a right-to-left label from the text around it."""
     blanks = " " * max(0, width - cell_len(label))
     return f"\u2068{label}\u2069{blanks}" if is_right_to_left(label) else label + blanks

@@ -1,26 +1,29 @@
-"""One attention map chosen from a trace, with the labels of its rows and columns and the caption that says what it is.
+"""One attention map of a trace, with row labels, column labels and a caption.
 
-Every picture, on paper, in the terminal or on a page, is drawn from a view, so that all of them say the same.
+Plots, terminal output and HTML pages are drawn from the same view, so that all show the same numbers.
 """
 
 import re
 import unicodedata
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from dragoman.data.alignment import Measure, Rows, word_map
-from dragoman.inspection.intervention import said
+from dragoman.alignment.head_names import Kind, guess_head
+from dragoman.alignment.links import word_map
+from dragoman.alignment.tokens import Tokens
+from dragoman.bundle.alignment_head import AlignmentHead, Measure, Rows
+from dragoman.inspection.interventions import describe_interventions
 from dragoman.inspection.labels import clean
-from dragoman.inspection.trace import Kind, Tokens, Trace
+from dragoman.inspection.trace import Trace
 
 Head = int | Literal["mean"]
 
 BEGIN: Final = "<s>"
-"""What the decoder reads in its first step."""
+"""The input token of the first decoding step."""
 
 KINDS: Final[dict[Kind, str]] = {
     "cross": "target looks at source",
@@ -31,72 +34,64 @@ MEASURES: Final[dict[Measure, str]] = {
     "attention": "attention weights",
     "norm": "norms of the weighted, transformed values (Kobayashi et al., 2020)",
 }
-ROWS: Final[dict[Rows, str]] = {
-    "written": "a row is the token being written",
-    "read": "a row is the token just read",
-}
+ROWS: Final[dict[Rows, str]] = {"written": "a row is the token being written", "read": "a row is the token just read"}
 LOOKING: Final = "a row is the source token that looks"
-"""What a row is in the encoder, where nothing is written or read."""
+"""The meaning of a row in an encoder map."""
 CAVEAT: Final = "Where it looked, not why."
 ANECDOTE: Final = "One sentence is an anecdote."
 
 LEFT: Final = 0.2
-"""With the sinks hidden, a row of which less than this is left says nothing: it would be blown up."""
+"""The share of a row's weight that must remain when sinks are hidden; otherwise the row is left empty."""
+MOST_NAMED: Final = 6
+"""The maximum number of empty rows that a caption names."""
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
-_NAMED: Final = 6
-"""So many rows are named in a caption."""
 
 
 @dataclass(frozen=True)
-class View:
-    """A map to be drawn: row by row, where it looked."""
+class MapView:
+    """An attention map to draw: the matrix, the labels and the caption."""
 
     matrix: Float[ndarray, "rows columns"]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     sinks: tuple[bool, ...]
-    """Which columns are marks and punctuation, where attention that is not needed goes to rest."""
+    """True for the columns of special tokens and punctuation, which are attention sinks."""
     caption: str
-    marks: tuple[bool, ...] = ()
-    """Which rows are marks and punctuation; left out, none is."""
-    beside: Float[ndarray, " rows"] | None = None
-    """What each row gave to what has no column."""
-    emptied: tuple[int, ...] = ()
-    """Rows of which too little was left to be shown."""
+    sink_rows: tuple[bool, ...] = ()
+    """True for the rows of special tokens and punctuation; empty if there are none."""
+    outside: Float[ndarray, " rows"] | None = None
+    """The weight of each row on tokens that have no column."""
+    empty_rows: tuple[int, ...] = ()
+    """The indices of rows left empty because less than `LEFT` of the weight remained without the sinks."""
 
     @property
     def sink_share(self) -> float:
-        """How much of the whole map lies on the sinks: 0 to 1."""
+        """The share of the map's total weight on the sinks, from 0 to 1."""
         total = float(self.matrix.sum())
         return float(self.matrix[:, list(self.sinks)].sum()) / total if total else 0.0
 
-    def without_sinks(self) -> "View":
-        """The sinks hidden, rows and columns, and every row divided by what is left of it. A row with too little left
-        stays empty, and the caption names it.
+    def without_sinks(self) -> "MapView":
+        """Return the map without the rows and columns of sinks, each row renormalised.
+
+        A row of which less than `LEFT` remains is left empty and named in the caption.
         """
-        marks = self.marks or (False,) * len(self.rows)
-        rows, columns = ([i for i, hidden in enumerate(those) if not hidden] for those in (marks, self.sinks))
+        sink_rows = self.sink_rows or (False,) * len(self.rows)
+        rows, columns = ([i for i, is_sink in enumerate(side) if not is_sink] for side in (sink_rows, self.sinks))
         left = self.matrix[np.ix_(rows, columns)]
         total = left.sum(axis=1)
-        whole = self.matrix[rows].sum(axis=1) + (0 if self.beside is None else self.beside[rows])
-        shown = (total > 0) & (total >= LEFT * whole)
-        if not shown.any():
-            raise ValueError(
-                f"without marks and punctuation less than {LEFT:.0%} of every row is left, and there is nothing to "
-                "draw: leave out --hide-sinks"
-            )
-        labels, empty = tuple(self.rows[i] for i in rows), tuple(np.flatnonzero(~shown).tolist())
-        return View(
-            np.divide(left, total[:, None], out=np.zeros_like(left), where=shown[:, None]),
-            labels,
-            tuple(self.columns[i] for i in columns),
-            (False,) * len(columns),
-            f"{self.caption} Sinks hidden, as rows too; rows renormalised.{_said_empty([labels[i] for i in empty])}",
-            emptied=empty,
-        )
+        whole = self.matrix[rows].sum(axis=1) + (0 if self.outside is None else self.outside[rows])
+        is_shown = (total > 0) & (total >= LEFT * whole)
+        if not is_shown.any():
+            raise ValueError(f"less than {LEFT:.0%} of every row remains without the sinks: leave out --hide-sinks")
+        row_labels, empty = tuple(self.rows[i] for i in rows), tuple(np.flatnonzero(~is_shown).tolist())
+        matrix = np.divide(left, total[:, None], out=np.zeros_like(left), where=is_shown[:, None])
+        column_labels, sinks = tuple(self.columns[i] for i in columns), (False,) * len(columns)
+        note = _name_empty([row_labels[i] for i in empty])
+        caption = f"{self.caption} Sinks hidden, as rows too; rows renormalised.{note}"
+        return MapView(matrix, row_labels, column_labels, sinks, caption, empty_rows=empty)
 
-    def with_sink_share(self) -> "View":
-        """The same map, whose caption also says how much of it rests on the sinks; of nothing, it says nothing."""
+    def with_sink_share(self) -> "MapView":
+        """Return the map with the sink share in the caption; an empty map is returned unchanged."""
         if not self.matrix.any():
             return self
         return replace(self, caption=f"{self.caption} {self.sink_share:.0%} of it rests on marks and punctuation.")
@@ -110,110 +105,173 @@ def view(
     kind: Kind = "cross",
     rows: Rows = "written",
     measure: Measure = "attention",
-) -> View:
-    """One map of a trace. Layers and heads are counted from 0, as in the names; a layer of -1 is the last one."""
-    refuse_unknown(kind, rows, measure, head)
+) -> MapView:
+    """Return one map of a trace; layers and heads are counted from 0, and layer -1 is the last."""
+    check_names(kind, rows, measure, head)
     name = _layer(trace, kind, layer)
     maps = maps_of(trace, measure)[name]
     off = heads_off(trace, name)
     matrix = _of_head(maps, head, off).astype(np.float32)
-    which = _which(head, len(maps), off)
-    row_labels, columns, sinks = labels(trace, kind, rows)
-    about = f"{row_is(kind, rows)}; {provenance(trace, kind)}. {CAVEAT} {ANECDOTE}"
-    return View(
-        matrix, row_labels, columns, sinks, f"{name}, {which}: {MEASURES[measure]}; {about}", marks(trace, kind, rows)
-    )
+    names = labels(trace, kind, rows)
+    caption = f"{name}, {_describe_head(head, len(maps), off)}: {describe(trace, kind, rows, measure)}"
+    return MapView(matrix, names.rows, names.columns, names.sinks, caption, names.sink_rows)
 
 
-def word_view(
-    trace: Trace, layer: int = -1, head: Head = "mean", *, rows: Rows = "written", measure: Measure = "attention"
-) -> View:
-    """The map from target words to source words, without EOS. (data/alignment.py says how pieces become words)."""
-    pieces = view(trace, layer, head, rows=rows, measure=measure).with_sink_share()
-    given = word_map(pieces.matrix, trace.source.words, trace.target.words, rows)
-    labels, columns = words(trace.target), words(trace.source)
-    matrix, eos = np.zeros((len(labels), len(columns)), np.float32), np.zeros(len(labels), np.float32)
-    # A last word that was cut off has no piece, and so no place in what was merged.
-    matrix[: given.words.shape[0], : given.words.shape[1]] = given.words
-    eos[: len(given.eos)] = given.eos
+def _by_word(pieces: MapView, trace: Trace, rows: Rows) -> MapView:
+    """Return the map from target words to source words, without EOS (merged by `alignment.links.word_map`)."""
+    row_labels, columns = tuple(trace.target.text.split()), tuple(trace.source.text.split())
+    num_words = len(columns), len(row_labels)
+    by_word = word_map(pieces.matrix, trace.source.words, trace.target.words, rows, num_words)
     caption = f"{pieces.caption} By word, EOS left out: summed over a source word's pieces, mean over a target word's."
-    marked, sinks = tuple(map(_is_sink, labels)), tuple(map(_is_sink, columns))
-    return View(matrix, labels, columns, sinks, caption, marked, eos)
+    sink_rows, sinks = tuple(map(_is_sink, row_labels)), tuple(map(_is_sink, columns))
+    matrix, outside = by_word.words.astype(np.float32), by_word.eos.astype(np.float32)
+    return MapView(matrix, row_labels, columns, sinks, caption, sink_rows, outside)
 
 
-def words(tokens: Tokens) -> tuple[str, ...]:
-    """The words of a text, split at white space, as `Tokens.words` counts them."""
-    return tuple(tokens.text.split())
+@dataclass(frozen=True)
+class MapChoice:
+    """The choice of one map in a trace, with display options."""
+
+    kind: Kind = "cross"
+    layer: int = -1
+    head: Head = "mean"
+    rows: Rows = "written"
+    measure: Measure = "attention"
+    by_word: bool = False
+    """Merge subword tokens into words (cross-attention only)."""
+    hide_sinks: bool = False
+    reason: str = ""
+    """The reason for the choice if the user did not choose a map."""
+
+    def view(self, trace: Trace) -> MapView:
+        """Return the map, with the sink share in the caption."""
+        shown = view(trace, self.layer, self.head, kind=self.kind, rows=self.rows, measure=self.measure)
+        shown = shown.with_sink_share()
+        shown = _by_word(shown, trace, self.rows) if self.by_word else shown
+        return shown.without_sinks() if self.hide_sinks else shown
+
+    def name(self, trace: Trace) -> str:
+        """Return the qualified name of the map's attention."""
+        return trace.names(self.kind)[self.layer]
+
+    def alignment_head(self, trace: Trace) -> AlignmentHead:
+        """Return the alignment head that this map shows."""
+        head = None if self.head == "mean" else self.head
+        return AlignmentHead(layer=self.name(trace), head=head, rows=self.rows, measure=self.measure)
 
 
-def labels(trace: Trace, kind: Kind, rows: Rows) -> tuple[tuple[str, ...], tuple[str, ...], tuple[bool, ...]]:
-    """Of the rows and of the columns, and which columns are sinks."""
-    source, written = _spelled(trace.source), _spelled(trace.target)
+def choose(
+    trace: Trace,
+    kind: Kind = "cross",
+    layer: int | None = None,
+    head: Head | None = None,
+    rows: Rows | None = None,
+    measure: Measure | None = None,
+) -> MapChoice:
+    """Choose a map by layer and head; without either, choose the model's alignment head or, if unknown, a guess.
+
+    `head` alone selects that head of the last layer; `layer` alone selects the mean over the layer's heads.
+    """
+    if layer is not None or head is not None:
+        last = -1 if layer is None else layer
+        return MapChoice(kind, last, "mean" if head is None else head, rows or "written", measure or "attention")
+    names = trace.names("cross")
+    if kind == "cross" and trace.alignment_heads:
+        first = trace.alignment_heads[0]
+        if first.layer not in names:
+            known = ", ".join(names) or "none"
+            raise ValueError(f"the alignment head is in {first.layer!r}, but the model has {known}: give a layer")
+        count = len(trace.alignment_heads)
+        reason = f"{f'the first of the {count} heads' if count > 1 else 'the head'} that this model aligns by"
+        index, head = names.index(first.layer), "mean" if first.head is None else first.head
+        return MapChoice("cross", index, head, rows or first.rows, measure or first.measure, reason=reason)
+    layer = names.index(guess_head(names).layer) if kind == "cross" and names else -1
+    is_guess = kind == "cross" and sum(len(trace.attention[name]) for name in names) > 1
+    reason = f"no alignment head is known for this model: this is a guess, the mean of layer {layer}" * is_guess
+    return MapChoice(kind, layer, "mean", rows or "written", measure or "attention", reason=reason)
+
+
+class MapLabels(NamedTuple):
+    """The row and column labels of a map, and flags for special tokens and punctuation (sinks)."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    sinks: tuple[bool, ...]
+    sink_rows: tuple[bool, ...]
+
+
+def labels(trace: Trace, kind: Kind, rows: Rows) -> MapLabels:
+    """Return the row and column labels for maps of one kind of attention."""
+    source, written = _spell(trace.source), _spell(trace.target)
     read = (BEGIN, *written[:-1])
     columns = read if kind == "decoder" else source
     row_labels = source if kind == "encoder" else written if rows == "written" else read
-    ends = {BEGIN} if kind == "decoder" else {source[-1]}
-    return row_labels, columns, tuple(column in ends or _is_sink(column) for column in columns)
+    column_ends = {BEGIN} if kind == "decoder" else {source[-1]}
+    row_ends = {BEGIN, trace.source.pieces[-1], trace.target.pieces[-1]}
+    sinks = tuple(label in column_ends or _is_sink(label) for label in columns)
+    return MapLabels(row_labels, columns, sinks, tuple(label in row_ends or _is_sink(label) for label in row_labels))
 
 
-def marks(trace: Trace, kind: Kind, rows: Rows) -> tuple[bool, ...]:
-    """Which rows are marks and punctuation."""
-    ends = {BEGIN, trace.source.pieces[-1], trace.target.pieces[-1]}
-    return tuple(label in ends or _is_sink(label) for label in labels(trace, kind, rows)[0])
-
-
-def row_is(kind: Kind, rows: Rows) -> str:
-    """What a row of such a map stands for."""
-    return LOOKING if kind == "encoder" else ROWS[rows]
+def describe(trace: Trace, kind: Kind, rows: Rows, measure: Measure) -> str:
+    """Return the end of a caption: the measure, the meaning of a row, and the model."""
+    row = LOOKING if kind == "encoder" else ROWS[rows]
+    return f"{MEASURES[measure]}; {row}; {provenance(trace, kind)}. {CAVEAT} {ANECDOTE}"
 
 
 def heads_off(trace: Trace, name: str) -> tuple[int, ...]:
-    """The heads of an attention that were switched off on purpose: they look nowhere."""
+    """Return the heads of an attention that an intervention switched off."""
     return tuple(np.flatnonzero(~trace.attention[name].any(axis=(1, 2))).tolist()) if trace.interventions else ()
 
 
 def provenance(trace: Trace, kind: Kind = "cross") -> str:
-    """Which model, what was done to it, and whether it chose the target itself: nothing to the encoder."""
+    """Return a caption with the model, the interventions and, except for the encoder, the target's origin."""
     model = f"model {trace.model.sha256[:12]}" if trace.model.sha256 else "a model that was never saved"
-    changed = f", changed on purpose: {said(trace.interventions)}" if trace.interventions else ""
-    chosen = "" if kind == "encoder" else f"{'free-running' if trace.free else 'forced (teacher forcing)'}; "
-    return f"{chosen}{model}{changed}"
+    changes = f", changed on purpose: {describe_interventions(trace.interventions)}" if trace.interventions else ""
+    mode = "" if kind == "encoder" else f"{'free-running' if trace.free else 'forced (teacher forcing)'}; "
+    return f"{mode}{model}{changes}"
 
 
 def maps_of(trace: Trace, measure: Measure) -> dict[str, np.ndarray]:
-    """Every map by its name, [heads, rows, columns]; refused if the trace has none of this measure."""
+    """Return all maps [heads, rows, columns] by name; raise ValueError if the trace lacks this measure."""
     maps = dict(trace.attention if measure == "attention" else trace.norms)
     if not maps:
-        raise ValueError(
-            f"this trace holds no {MEASURES[measure]}; choose another measure, or trace the sentence again"
-        )
+        raise ValueError(f"this trace has no {MEASURES[measure]}: choose another measure, or trace the sentence again")
     return maps
 
 
 def single_bytes(tokens: Tokens) -> list[int]:
-    """The pieces that are one byte of a letter that the vocabulary does not have."""
+    """Return the indices of byte tokens, which encode characters that the vocabulary lacks."""
     return [i for i, piece in enumerate(tokens.pieces) if _BYTE.fullmatch(piece)]
 
 
-def _spelled(tokens: Tokens) -> tuple[str, ...]:
-    """The pieces; the first byte of a letter has the letter before it, for nobody reads bytes."""
-    shown = list(tokens.pieces)
+def check_names(kind: object, rows: object = "written", measure: object = "attention", head: object = 0) -> None:
+    """Raise ValueError for an unknown kind, row convention, measure or head."""
+    for name, value, known in (("kind", kind, KINDS), ("rows", rows, ROWS), ("measure", measure, MEASURES)):
+        if value not in known:
+            raise ValueError(f"unknown {name} {value!r}: choose {' or '.join(map(repr, known))}")
+    if head != "mean" and not isinstance(head, int | np.integer):
+        raise ValueError(f"unknown head {head!r}: give a number from 0, or 'mean'")
+
+
+def _spell(tokens: Tokens) -> tuple[str, ...]:
+    """Return the subwords; the first byte token of a character is prefixed with that character."""
+    pieces = list(tokens.pieces)
     for i in single_bytes(tokens):
         if i == 0 or tokens.spans[i] != tokens.spans[i - 1]:
-            shown[i] = f"{tokens.text[slice(*tokens.spans[i])].strip()}{shown[i]}"
-    return tuple(shown)
+            pieces[i] = f"{tokens.text[slice(*tokens.spans[i])].strip()}{pieces[i]}"
+    return tuple(pieces)
 
 
 def _layer(trace: Trace, kind: Kind, layer: int) -> str:
     names = trace.names(kind)
     if not names:
-        raise ValueError(f"this model has no attention in which {KINDS[kind].replace('looks', 'could look')}")
+        raise ValueError(f"this model has no {kind} attention ({KINDS[kind]}): choose another kind")
     if not -len(names) <= layer < len(names):
         raise ValueError(f"there is no layer {layer}: choose 0 to {len(names) - 1}, or -1 for the last")
     return names[layer]
 
 
-def _which(head: Head, num_heads: int, off: tuple[int, ...]) -> str:
+def _describe_head(head: Head, num_heads: int, off: tuple[int, ...]) -> str:
     if num_heads == 1 or (head == "mean" and len(off) == num_heads):
         every = "its only head" if num_heads == 1 else f"all {num_heads} heads"
         return f"{every}{', off' * bool(off)}"
@@ -226,7 +284,7 @@ def _which(head: Head, num_heads: int, off: tuple[int, ...]) -> str:
 
 
 def _of_head(maps: np.ndarray, head: Head, off: tuple[int, ...]) -> np.ndarray:
-    """The mean is of those that are on: what is off would make of each row less than a whole."""
+    """Return the map of one head, or the mean over the heads that are not switched off."""
     if head == "mean":
         on = [i for i in range(len(maps)) if i not in off] or [*off]
         return np.asarray(maps[on].astype(np.float32).mean(axis=0))
@@ -235,22 +293,13 @@ def _of_head(maps: np.ndarray, head: Head, off: tuple[int, ...]) -> np.ndarray:
     return np.asarray(maps[head])
 
 
-def _said_empty(rows: list[str]) -> str:
+def _name_empty(rows: list[str]) -> str:
     if not rows:
         return ""
-    more = f" and {len(rows) - _NAMED} more" * (len(rows) > _NAMED)
-    return f" Empty, as less than {LEFT:.0%} of them is left: {', '.join(map(clean, rows[:_NAMED]))}{more}."
+    more = f" and {len(rows) - MOST_NAMED} more" * (len(rows) > MOST_NAMED)
+    return f" Empty, as less than {LEFT:.0%} of them is left: {', '.join(map(clean, rows[:MOST_NAMED]))}{more}."
 
 
 def _is_sink(piece: str) -> bool:
-    """Nothing but punctuation and SentencePiece's mark of a space."""
+    """Return True if a token has only punctuation and SentencePiece's space mark."""
     return all(unicodedata.category(letter).startswith("P") for letter in piece.replace("▁", ""))
-
-
-def refuse_unknown(kind: object, rows: object = "written", measure: object = "attention", head: object = 0) -> None:
-    """Names that were mistyped, in the words of the command line."""
-    for name, value, known in (("kind", kind, KINDS), ("rows", rows, ROWS), ("measure", measure, MEASURES)):
-        if value not in known:
-            raise ValueError(f"{name} {value!r}: choose {' or '.join(map(repr, known))}")
-    if head != "mean" and not isinstance(head, int | np.integer):
-        raise ValueError(f"head {head!r}: give its number, from 0, or 'mean'")

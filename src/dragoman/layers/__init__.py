@@ -1,1 +1,1 @@
-"""What stands around attention in a Transformer layer: embedding, positions, residuals, feed-forward (section 3)."""
+"""Transformer layers except attention: embeddings, positions, residual connections and feed-forward networks."""

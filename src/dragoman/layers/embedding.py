@@ -1,4 +1,4 @@
-"""Tokens as vectors, and vectors as scores over tokens (sections 3.4 and 3.5)."""
+"""Token embeddings with positions, and the output projection to logits (sections 3.4 and 3.5 of the paper)."""
 
 import math
 
@@ -11,7 +11,7 @@ from dragoman.layers.positions import Positions
 
 
 class Embedding(nn.Module):
-    """token * sqrt(d_model) + position, with dropout on the sum (section 5.4)."""
+    """Token embedding * sqrt(d_model) + position encoding, with dropout on the sum (section 5.4 of the paper)."""
 
     def __init__(self, tokens: nn.Embedding, positions: Positions, dropout: float) -> None:
         super().__init__()
@@ -21,14 +21,14 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(tokens.embedding_dim)
 
     def forward(self, tokens: Int[Tensor, "batch n"], start: int = 0) -> Float[Tensor, "batch n d_model"]:
-        """The vectors of tokens that stand at positions `start` and on."""
+        """Return the embeddings of tokens whose first position is `start`."""
         position = self.positions(start, tokens.shape[1])
         embedded: Tensor = self.dropout(self.tokens(tokens) * self.scale + position)
         return embedded
 
 
 class Projection(nn.Module):
-    """A score for each token of the vocabulary: the transposed token embedding when tied, else a matrix of its own."""
+    """The output projection to logits over the vocabulary, which may share its matrix with a token embedding."""
 
     def __init__(self, tokens: nn.Embedding) -> None:
         super().__init__()
@@ -43,7 +43,10 @@ class Projection(nn.Module):
 
 
 def token_table(vocabulary: int, d_model: int) -> nn.Embedding:
-    """One vector a token. Times sqrt(d_model) they have about unit variance; as output weights, small logits."""
+    """Return a token embedding table with variance 1/d_model.
+
+    The scaled embeddings then have variance 1, and the logits are small if the table is also the output projection.
+    """
     table = nn.Embedding(vocabulary, d_model)
     nn.init.normal_(table.weight, std=d_model**-0.5)
     return table

@@ -1,12 +1,13 @@
-"""How weights begin. The paper does not say; this is what its authors' code does."""
+"""Weight initialisation. The paper does not specify the initial weights; this file follows its authors' code."""
 
 from torch import nn
 
 
 def xavier(module: nn.Module) -> None:
-    """Every linear map uniform after Glorot and Bengio (2010), biases zero; embeddings and norms stay as made.
+    """Initialise every linear layer with Xavier uniform weights (Glorot and Bengio, 2010) and zero biases.
 
-    Q, K and V are separate matrices here, so each is drawn for its own shape and not for the three stacked.
+    Embeddings and layer norms stay unchanged. Q, K and V are separate matrices, so the range of each follows from its
+    own shape, not from the shape of the three stacked.
     """
     for part in module.modules():
         if isinstance(part, nn.Linear):

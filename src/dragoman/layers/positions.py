@@ -1,4 +1,4 @@
-"""Where a token stands: sinusoids or learned vectors, added to the embedding (section 3.5)."""
+"""Position encodings: sinusoids or learned vectors, added to the embeddings (section 3.5 of the paper)."""
 
 from typing import Literal
 
@@ -12,17 +12,18 @@ Layout = Literal["sinusoidal", "sinusoidal-halves", "learned"]
 
 
 class Positions(nn.Module):
-    """A table with one vector for each position from 0 up to `max_positions`, beyond which it refuses.
+    """A table with one vector per position below `max_positions`; longer sequences raise ValueError.
 
-    `sinusoidal` is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same.
+    `sinusoidal` is the paper's formula: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same angle.
     `sinusoidal-halves` is the layout of tensor2tensor and fairseq: all sines, then all cosines, exponent i/(d/2-1).
-    `learned` is Table 3's row E.
+    `learned` is row E of the paper's Table 3.
     """
 
     table: Tensor
 
     def __init__(self, layout: Layout, max_positions: int, d_model: int) -> None:
         super().__init__()
+        self.layout = layout
         self.max_positions = max_positions
         if layout == "learned":
             self.table = nn.Parameter(torch.empty(max_positions, d_model))
@@ -33,10 +34,8 @@ class Positions(nn.Module):
             self.register_buffer("table", table, persistent=False)  # computed, so no part of what a model saves
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
-        """The vectors of `length` positions from `start` on."""
+        """Return the position vectors of `length` positions, beginning at `start`."""
         if start + length > self.max_positions:
-            raise ValueError(
-                f"a sequence of {start + length} tokens is longer than this model's {self.max_positions} positions; "
-                "split the text, or train with a larger max_positions"
-            )
+            wrong = f"a sequence of {start + length} tokens is longer than this model's {self.max_positions} positions"
+            raise ValueError(f"{wrong}: split the text, or train with a larger max_positions")
         return self.table[start : start + length]

@@ -1,4 +1,4 @@
-"""The tables of sines and cosines, in float64 (section 3.5). No torch here: an export needs them too."""
+"""Sinusoidal position tables in float64. This file does not import torch, so that exports can use the tables."""
 
 import math
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 
 def sinusoids(max_positions: int, d_model: int) -> NDArray[np.float64]:
-    """The paper's: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same."""
+    """Return the paper's table: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same angle."""
     angle = _angles(max_positions, np.arange(0, d_model, 2) / d_model)
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(max_positions, -1)[:, :d_model]
 
 
 def sinusoids_in_halves(max_positions: int, d_model: int) -> NDArray[np.float64]:
-    """tensor2tensor's: the sines, then the cosines, exponent i / (d/2 - 1); an odd last column is zero."""
+    """Return tensor2tensor's table: sines, then cosines, exponent i / (d/2 - 1); for odd d the last column is zero."""
     half = d_model // 2
     angle = _angles(max_positions, np.arange(half) / max(half - 1, 1))
     table = np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)

@@ -1,4 +1,4 @@
-"""What surrounds every sub-layer, and the sub-layer that is not attention (sections 3.1, 3.3, 5.4)."""
+"""Residual connections around sub-layers, and the feed-forward sub-layer (section 3 of the paper)."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ Hidden = Float[Tensor, "batch n d_model"]
 
 
 class Residual(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))), or with norm="pre" x + Dropout(Sublayer(LayerNorm(x)))."""
+    """A residual connection: LayerNorm(x + Dropout(f(x))), or with norm="pre" x + Dropout(f(LayerNorm(x)))."""
 
     def __init__(self, d_model: int, dropout: float, norm: Norm, epsilon: float) -> None:
         super().__init__()
@@ -23,13 +23,16 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Hidden) -> Hidden:
-        """What the sub-layer reads. Where autocast would round it for each matrix that it meets, it is rounded once."""
+        """Return the input of the sub-layer: `x`, or LayerNorm(x) with norm="pre".
+
+        Under autocast the input is cast once here instead of once per matrix product.
+        """
         read: Tensor = x if self.place == "post" else self.norm(x)
         kind = x.device.type
         return read.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else read
 
     def join(self, x: Hidden, output: Hidden) -> Hidden:
-        """The stream `x` after the sub-layer's output has been added to it."""
+        """Return `x` plus the sub-layer output after dropout; with norm="post" the sum is normalised."""
         total: Tensor = x + self.dropout(output)
         if self.place == "pre":
             return total
@@ -38,7 +41,10 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2 at each position. The paper mentions no dropout after the ReLU; it is an option."""
+    """The feed-forward network: max(0, x W1 + b1) W2 + b2 at each position.
+
+    `dropout` applies after the ReLU; the paper has no dropout there.
+    """
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
         super().__init__()

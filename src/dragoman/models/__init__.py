@@ -1,1 +1,1 @@
-"""Sequence-to-sequence models behind one interface (seq2seq.py), in several families."""
+"""Transformer and recurrent sequence-to-sequence models behind one interface (seq2seq.py)."""

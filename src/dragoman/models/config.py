@@ -1,4 +1,7 @@
-"""What a model of each family is made of. No torch here: a plan or a bundle is read without it."""
+"""The config of each model family. Does not import torch, so that recipes and bundles are read without torch.
+
+Code outside `models` never checks the family: it uses the properties of the config classes and of Seq2Seq.
+"""
 
 from typing import Annotated, Literal
 
@@ -10,40 +13,52 @@ Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class TransformerShape(Config):
-    """The paper's model (section 3) but for its vocabulary. The defaults are its base model; a departure is a field."""
+class Vocabularies(Config):
+    """The sizes of a model's vocabularies."""
 
-    family: Literal["transformer"] = Field("transformer", description="the paper's family")
-    d_model: Count = Field(512, description="width of every layer's input and output")
-    d_ff: Count = Field(2048, description="inner width of the feed-forward sub-layers")
-    num_heads: Count = Field(8, description="attention heads, h in the paper")
+    source_vocabulary: Count = Field(description="number of source token ids")
+    target_vocabulary: Count = Field(description="number of target token ids")
+
+    @model_validator(mode="after")
+    def _fit_tie(self) -> "Vocabularies":
+        source, target = self.source_vocabulary, self.target_vocabulary
+        if getattr(self, "tie", None) == "all" and source != target:
+            raise ValueError(f"`tie: all` needs equal vocabulary sizes, not {source} and {target}: use `tie: target`")
+        return self
+
+
+class TransformerShape(Config):
+    """The hyperparameters of a Transformer, except vocabulary sizes; the defaults are the paper's base model."""
+
+    family: Literal["transformer"] = Field("transformer", description="model family: Transformer")
+    d_model: Count = Field(512, description="dimension of every layer's input and output")
+    d_ff: Count = Field(2048, description="inner dimension of the feed-forward sub-layers")
+    num_heads: Count = Field(8, description="attention heads per layer, h in the paper")
     num_encoder_layers: Count = Field(6, description="encoder layers, N in the paper")
     num_decoder_layers: Count = Field(6, description="decoder layers, N in the paper")
-    d_k: Count | None = Field(
-        None, description="width of a query and a key in one head; d_model / num_heads if not given"
-    )
-    d_v: Count | None = Field(None, description="width of a value in one head; d_model / num_heads if not given")
-    attention_bias: bool = Field(
-        False, description="biases in the Q, K, V and output projections; the paper draws none"
-    )
+    d_k: Count | None = Field(None, description="dimension of a query or key per head; default: d_model / num_heads")
+    d_v: Count | None = Field(None, description="dimension of a value per head; default: d_model / num_heads")
+    attention_bias: bool = Field(False, description="use biases in Q, K, V and output projections; not in the paper")
     norm: Literal["post", "pre"] = Field(
         "post",
-        description="post: after each residual sum, as the paper; pre: before each sub-layer and after each stack",
+        description="position of LayerNorm. post: after each residual sum, as in the paper; pre: before each sub-layer "
+        "and after each stack",
     )
-    norm_epsilon: float = Field(1e-6, gt=0.0, description="added to the variance in LayerNorm; the paper gives none")
-    dropout: Rate = Field(0.1, description="on each sub-layer's output and on embedding + position (section 5.4)")
-    attention_dropout: Rate = Field(0.0, description="on the attention weights; not in the paper")
-    activation_dropout: Rate = Field(0.0, description="after the ReLU; not in the paper")
+    norm_epsilon: float = Field(1e-6, gt=0.0, description="epsilon of LayerNorm; not given in the paper")
+    dropout: Rate = Field(0.1, description="dropout rate on sub-layer outputs and embedding + position (section 5.4)")
+    attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights; not in the paper")
+    activation_dropout: Rate = Field(0.0, description="dropout rate after the ReLU; not in the paper")
     tie: Literal["all", "target", "none"] = Field(
         "all",
-        description="which matrices are one: all = source embedding, target embedding and output projection, as the "
-        "paper; target = the last two; none",
+        description="weight tying. all: both embeddings and the output projection share one matrix, as in the paper; "
+        "target: the target embedding and the output projection share one; none: separate matrices",
     )
     positions: Literal["sinusoidal", "sinusoidal-halves", "learned"] = Field(
         "sinusoidal",
-        description="the paper's sinusoids; tensor2tensor's layout of them; or learned vectors (Table 3, row E)",
+        description="position encoding. sinusoidal: the paper's; sinusoidal-halves: tensor2tensor's layout; learned: "
+        "Table 3, row E",
     )
-    max_positions: Count = Field(1024, description="the longest sequence the model takes, in tokens")
+    max_positions: Count = Field(1024, description="maximum sequence length in tokens")
 
     @model_validator(mode="after")
     def _fits(self) -> "TransformerShape":
@@ -55,104 +70,128 @@ class TransformerShape(Config):
 
     @property
     def key_width(self) -> int:
-        """d_k, given or derived."""
+        """The dimension of a query or key per head: d_k, by default d_model / num_heads."""
         return self.d_k or self.d_model // self.num_heads
 
     @property
     def value_width(self) -> int:
-        """d_v, given or derived."""
+        """The dimension of a value per head: d_v, by default d_model / num_heads."""
         return self.d_v or self.d_model // self.num_heads
 
+    @property
+    def depth(self) -> str:
+        """The number of encoder and decoder layers, such as `6+6 layers`."""
+        return f"{self.num_encoder_layers}+{self.num_decoder_layers} layers"
 
-class TransformerConfig(TransformerShape):
-    """The paper's model for a vocabulary."""
+    @property
+    def dropouts(self) -> tuple[float, ...]:
+        """All dropout rates of the model."""
+        return (self.dropout, self.attention_dropout, self.activation_dropout)
 
-    source_vocabulary: Count = Field(description="number of source token ids")
-    target_vocabulary: Count = Field(description="number of target token ids")
+    @property
+    def position_limit(self) -> int | None:
+        """The maximum sequence length in tokens; None: unlimited."""
+        return self.max_positions
 
-    @model_validator(mode="after")
-    def _ties(self) -> "TransformerConfig":
-        check_tie(self.tie, self.source_vocabulary, self.target_vocabulary)
-        return self
+
+class TransformerConfig(Vocabularies, TransformerShape):
+    """The hyperparameters of a Transformer, including vocabulary sizes."""
+
+    @property
+    def summary(self) -> str:
+        """A description of the model in one line."""
+        return (
+            f"Transformer, {self.depth}, d_model {self.d_model}, d_ff {self.d_ff}, {self.num_heads} heads "
+            f"(d_k {self.key_width}, d_v {self.value_width}), dropout {self.dropout:g}, {self.positions} positions, "
+            f"{self.target_vocabulary:,} token ids"
+        )
 
 
 class RecurrentShape(Config):
-    """The encoder-decoders on the road to attention: Sutskever, Cho, Bahdanau, Luong; but for their vocabulary."""
+    """The hyperparameters of a Sutskever, Cho, Bahdanau or Luong model, except vocabulary sizes."""
 
-    family: Literal["recurrent"] = Field("recurrent", description="the family before it")
-    cell: Literal["gru", "lstm"] = Field("gru", description="the recurrent cell")
-    d_model: Count = Field(
-        512, description="width of a state; a bidirectional encoder gives half of it to each direction"
-    )
-    d_embedding: Count = Field(512, description="width of a token vector")
-    num_layers: Count = Field(1, description="layers of the encoder and of the decoder")
-    bidirectional: bool = Field(True, description="the encoder reads the source in both directions")
+    family: Literal["recurrent"] = Field("recurrent", description="model family: recurrent encoder-decoder")
+    cell: Literal["gru", "lstm"] = Field("gru", description="type of the recurrent cells")
+    d_model: Count = Field(512, description="dimension of a hidden state; half per direction if bidirectional")
+    d_embedding: Count = Field(512, description="dimension of a token embedding")
+    num_layers: Count = Field(1, description="number of layers in the encoder and in the decoder")
+    bidirectional: bool = Field(True, description="encode the source in both directions")
     context: Literal["first", "every", "bahdanau", "luong"] = Field(
         "bahdanau",
-        description="how the decoder sees the source. first: as its first state only (Sutskever 2014); every: one "
-        "fixed vector at every step (Cho 2014); bahdanau: attention by the previous state, before the step; luong: "
-        "attention by the current state, after it",
+        description="how the decoder uses the source. first: as initial state only (Sutskever 2014); every: one fixed "
+        "vector at every step (Cho 2014); bahdanau: attention with the previous state, before the step; luong: "
+        "attention with the current state, after the step",
     )
     score: Literal["additive", "dot", "general", "concat"] = Field(
-        "additive", description="how a state is compared with the source: additive is Bahdanau's, the others Luong's"
+        "additive", description="attention score function: additive is Bahdanau's, the others are Luong's"
     )
-    d_score: Count | None = Field(
-        None, description="inner width of the additive and concat scores; d_model if not given"
-    )
+    d_score: Count | None = Field(None, description="inner dimension of additive and concat scores; default: d_model")
     locality: Literal["global", "local-m", "local-p"] = Field(
         "global",
-        description="Luong: see the whole source; a window around the current position; or around a predicted one, "
-        "re-weighted by a Gaussian",
+        description="source positions that Luong's attention sees. global: all; local-m: around the current position; "
+        "local-p: around a predicted position",
     )
-    window: Count = Field(10, description="Luong's D: how far the window of local attention reaches to either side")
-    input_feeding: bool = Field(True, description="Luong: the attentional vector is part of the next step's input")
-    dropout: Rate = Field(0.2, description="on embeddings, between recurrent layers, and before the output")
+    window: Count = Field(10, description="positions on either side of the centre in local attention, D in the paper")
+    input_feeding: bool = Field(True, description="feed Luong's attentional vector into the next step")
+    dropout: Rate = Field(0.2, description="dropout rate on embeddings, between layers and before the output")
     tie: Literal["all", "target", "none"] = Field(
-        "none", description="which of source embedding, target embedding and output projection are one matrix"
+        "none",
+        description="weight tying. all: both embeddings and the output projection share one matrix; target: the target "
+        "embedding and the output projection share one; none: separate matrices",
     )
 
     @model_validator(mode="after")
     def _fits(self) -> "RecurrentShape":
         if self.bidirectional and self.d_model % 2:
-            raise ValueError(f"a bidirectional encoder needs an even d_model, not {self.d_model}")
+            raise ValueError(f"d_model {self.d_model} is odd: give an even number, or bidirectional: false")
         if self.context != "luong" and self.locality != "global":
-            raise ValueError(f"locality: {self.locality} is Luong's: it needs context: luong, not {self.context}")
+            raise ValueError(f"locality: {self.locality} does not fit context: {self.context}: use context: luong")
         if self.context == "bahdanau" and self.score != "additive":
-            raise ValueError(f"context: bahdanau scores additively; for score: {self.score} use context: luong")
+            raise ValueError(f"score: {self.score} does not work with context: bahdanau: use score: additive")
         if self.context == "luong" and self.score == "additive":
-            raise ValueError("context: luong needs score: dot, general or concat")
+            raise ValueError("score: additive does not work with context: luong: use score: dot, general or concat")
         return self
 
+    @property
+    def depth(self) -> str:
+        """The number of encoder and decoder layers, such as `1+1 layers`."""
+        return f"{self.num_layers}+{self.num_layers} layers"
 
-class RecurrentConfig(RecurrentShape):
-    """A recurrent encoder-decoder for a vocabulary."""
+    @property
+    def dropouts(self) -> tuple[float, ...]:
+        """All dropout rates of the model."""
+        return (self.dropout,)
 
-    source_vocabulary: Count = Field(description="number of source token ids")
-    target_vocabulary: Count = Field(description="number of target token ids")
-
-    @model_validator(mode="after")
-    def _ties(self) -> "RecurrentConfig":
-        check_tie(self.tie, self.source_vocabulary, self.target_vocabulary)
-        return self
+    @property
+    def position_limit(self) -> int | None:
+        """The maximum sequence length in tokens; None: unlimited."""
+        return None
 
 
-def check_tie(tie: str, source_vocabulary: int, target_vocabulary: int) -> None:
-    """One matrix for both sides needs one vocabulary for both."""
-    if tie == "all" and source_vocabulary != target_vocabulary:
-        raise ValueError(
-            f"tie: all needs one vocabulary for both sides, not {source_vocabulary} "
-            f"and {target_vocabulary} tokens; use tie: target"
+class RecurrentConfig(Vocabularies, RecurrentShape):
+    """The hyperparameters of a recurrent encoder-decoder, including vocabulary sizes."""
+
+    @property
+    def summary(self) -> str:
+        """A description of the model in one line."""
+        direction = "bidirectional" if self.bidirectional else "forward"
+        attention = f"{self.locality} attention with {self.score} score"
+        context = {"first": "the source as first state", "every": "the source as one vector"}
+        return (
+            f"{self.cell.upper()}, {self.depth}, {direction} encoder, d_model {self.d_model}, "
+            f"d_embedding {self.d_embedding}, {context.get(self.context, attention)}, dropout {self.dropout:g}, "
+            f"{self.target_vocabulary:,} token ids"
         )
 
 
 ModelShape = Annotated[TransformerShape | RecurrentShape, Field(discriminator="family")]
-"""A model before its vocabulary is known: what a recipe describes."""
+"""The hyperparameters of a model, except vocabulary sizes, as in a recipe."""
 
 ModelConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="family")]
-"""Any model: `family` says which."""
+"""The config of any model; `family` selects the class."""
 
 
-def sized(shape: TransformerShape | RecurrentShape, source: int, target: int) -> TransformerConfig | RecurrentConfig:
-    """The model of this shape for vocabularies of so many ids."""
+def with_vocabulary(shape: ModelShape, source: int, target: int) -> ModelConfig:
+    """Return the model config with the hyperparameters of `shape` and the given vocabulary sizes."""
     kind = TransformerConfig if isinstance(shape, TransformerShape) else RecurrentConfig
     return kind.model_validate({**shape.model_dump(), "source_vocabulary": source, "target_vocabulary": target})

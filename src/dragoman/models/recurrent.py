@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders: the models before the paper, from one vector for a whole source to attention over it."""
+"""Recurrent encoder-decoder models, with and without attention."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,21 +6,21 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from dragoman.attention import mask
-from dragoman.data.vocab import PAD
 from dragoman.layers.dropout import Dropout
 from dragoman.layers.embedding import Projection, token_table
 from dragoman.layers.initialise import xavier
 from dragoman.models.config import RecurrentConfig
 from dragoman.models.recurrent_attention import Visible
-from dragoman.models.recurrent_decoder import Memory, Reading, RecurrentState, decoder
+from dragoman.models.recurrent_decoder import EncodedSource, RecurrentState, build_decoder
 from dragoman.models.seq2seq import Logits, Seq2Seq, Source
+from dragoman.text.vocab import PAD
 
 
-class Encoder(nn.Module):
-    """The source's embedding, read by one or several recurrent layers, forwards only or in both directions.
+class RecurrentEncoder(nn.Module):
+    """The source embedding and recurrent layers, unidirectional or bidirectional.
 
-    Rows are packed, so no layer ever reads padding. Each layer is a module of its own and not one of torch's stacks,
-    because cuDNN draws the dropout inside a stack from a state that a seed does not reset.
+    Sequences are packed, so no layer reads padding. Each layer is a separate module, not a multi-layer torch module,
+    because cuDNN's dropout between layers has a random state that a seed does not reset.
     """
 
     def __init__(self, config: RecurrentConfig, tokens: nn.Embedding) -> None:
@@ -32,7 +32,7 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layer(width, d_direction, bidirectional=config.bidirectional) for width in widths)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, source: Source, visible: Visible) -> Reading:
+    def forward(self, source: Source, visible: Visible) -> EncodedSource:
         lengths = visible.sum(dim=(1, 2, 3)).cpu()
         embedded = self.embedding(source)
         x = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
@@ -42,14 +42,14 @@ class Encoder(nn.Module):
             parts = last if isinstance(layer, nn.LSTM) else (last,)
             final.append(tuple(part.transpose(0, 1).flatten(1) for part in parts))  # both directions side by side
         hidden, _ = pad_packed_sequence(x, batch_first=True, total_length=source.shape[1])
-        return Reading(hidden, visible, tuple(final))
+        return EncodedSource(hidden, visible, tuple(final))
 
     def _dropped(self, x: PackedSequence) -> PackedSequence:
         return PackedSequence(self.dropout(x.data), x.batch_sizes, x.sorted_indices, x.unsorted_indices)
 
 
-class Recurrent(Seq2Seq[Memory, RecurrentState]):
-    """An encoder, one of four decoders, and a score for each token of the vocabulary."""
+class Recurrent(Seq2Seq[RecurrentState, RecurrentState]):
+    """A recurrent encoder-decoder: an encoder, one of four decoders, and the output projection."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -57,29 +57,30 @@ class Recurrent(Seq2Seq[Memory, RecurrentState]):
         self.vocabulary = config.target_vocabulary
         source = token_table(config.source_vocabulary, config.d_embedding)
         target = source if config.tie == "all" else token_table(config.target_vocabulary, config.d_embedding)
-        self.encoder = Encoder(config, source)
+        self.encoder = RecurrentEncoder(config, source)
         self.embedding = target
         self.dropout = Dropout(config.dropout)
-        self.decoder = decoder(config)
-        output = token_table(config.target_vocabulary, _output_width(config)) if config.tie == "none" else target
+        self.decoder = build_decoder(config)
+        d_output = config.d_embedding if config.context in ("every", "bahdanau") else config.d_model  # maxout or not
+        output = token_table(config.target_vocabulary, d_output) if config.tie == "none" else target
         self.projection = Projection(output)
         initialise(self)
 
-    def encode(self, source: Source) -> Memory:
+    def encode(self, source: Source) -> RecurrentState:
         return self.decoder.remember(self.encoder(source, mask.padding(source, PAD)))
 
-    def start(self, memory: Memory) -> RecurrentState:
-        owner = torch.arange(memory.fed.shape[0], device=memory.fed.device)
-        return RecurrentState(0, memory.layers, memory.fed, memory.seen, owner)
+    def start(self, memory: RecurrentState) -> RecurrentState:
+        return memory  # what the encoder left is the decoder's first state
 
     def step(self, tokens: Int[Tensor, " rows"], state: RecurrentState) -> tuple[Logits, RecurrentState]:
         features, state = self.decoder(self._embed(tokens), state)
         logits: Tensor = self.projection(self._read_out(features))
         return logits, state
 
-    def hidden(self, memory: Memory, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target d_hidden"]:
-        state = self.start(memory)
-        steps: list[Tensor] = []
+    def hidden(
+        self, memory: RecurrentState, target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target d_hidden"]:
+        state, steps = memory, []
         for embedded in self._embed(target).unbind(1):
             features, state = self.decoder(embedded, state)
             steps.append(features)
@@ -95,11 +96,11 @@ class Recurrent(Seq2Seq[Memory, RecurrentState]):
 
 
 def initialise(model: nn.Module) -> None:
-    """How a recurrent model begins: one way for all, where each of the papers has its own.
+    """Initialise a recurrent model; all decoders are initialised alike, although their papers differ.
 
-    Linear maps are drawn after Glorot and biases are zero, as in the Transformer. In the cells each gate is a matrix of
-    its own: those on the input after Glorot; those on the state orthogonal, so that a signal keeps its size over many
-    steps; biases zero, but 1 at an LSTM's forget gate, so that it begins by remembering (Jozefowicz et al., 2015).
+    Linear layers are Xavier-uniform with zero biases, as in the Transformer. In the cells each gate is a separate
+    matrix: Xavier for inputs, orthogonal for states, so that a signal keeps its norm over many steps. Biases are zero,
+    but 1 for the forget gate of an LSTM (Jozefowicz et al., 2015).
     """
     xavier(model)
     for part in model.modules():
@@ -119,8 +120,3 @@ def _initialise_gates(name: str, parameter: nn.Parameter, num_gates: int) -> Non
             nn.init.zeros_(gate)
     if num_gates == 4 and name.startswith("bias_ih"):  # torch adds two biases: one of them is enough
         nn.init.ones_(gates[1])
-
-
-def _output_width(config: RecurrentConfig) -> int:
-    """What the readout gives: a maxout chooses d_embedding; states as they are have d_model."""
-    return config.d_embedding if config.context in ("every", "bahdanau") else config.d_model

@@ -1,15 +1,16 @@
-"""Four decoders on the road to attention: a stack of cells each, and what of the source enters it when.
+"""Four recurrent decoders, which differ in how the source enters the stack of cells.
 
-    Sutskever  s_t = f(s_t-1, y_t-1)                       the source is the first state, and nothing else
+    Sutskever  s_t = f(s_t-1, y_t-1)                       the source is only the initial state
     Cho        s_t = f(s_t-1, y_t-1, c)                    one vector c for the whole source
-    Bahdanau   c_t = a(s_t-1, source), s_t = f(s_t-1, y_t-1, c_t)      look, then step
-    Luong      s_t = f(s_t-1, y_t-1, h~_t-1), c_t = a(s_t, source)     step, then look
+    Bahdanau   c_t = a(s_t-1, source), s_t = f(s_t-1, y_t-1, c_t)      attend, then step
+    Luong      s_t = f(s_t-1, y_t-1, h~_t-1), c_t = a(s_t, source)     step, then attend
 
-A decoder does its step on all rows at once, and gives the features from which its `readout`, which does not recur and
-so can be computed for all steps together, makes the vector that is compared with the vocabulary.
+A decoder computes a step for all rows at once and returns features. The `readout` of the decoder, which is not
+recurrent and so is computed for all steps together, turns features into the input of the output projection.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from jaxtyping import Float, Int
@@ -17,48 +18,27 @@ from torch import Tensor, nn
 
 from dragoman.layers.dropout import Dropout
 from dragoman.models.config import RecurrentConfig
-from dragoman.models.recurrent_attention import Attention, Neighbourhood, Predictive, Seen, Visible, monotonic
+from dragoman.models.recurrent_attention import Predictive, PreparedSource, RecurrentAttention, Visible, monotonic
 from dragoman.models.seq2seq import State
 
 Layers = tuple[tuple[Float[Tensor, "rows d_model"], ...], ...]
-"""What each layer of a stack holds: its output and, in an LSTM, its memory cell."""
+"""The state of each layer: the output and, in an LSTM, the memory cell."""
 
 Embedded = Float[Tensor, "rows d_embedding"]
 Features = Float[Tensor, "rows d_features"]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What the encoder made of a source: a vector for each position, and what each layer held at the end."""
-
-    hidden: Float[Tensor, "rows source d_model"]
-    visible: Visible
-    final: Layers
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a decoder takes with it of a source."""
-
-    layers: Layers
-    """Its cells before the first step."""
-    fed: Float[Tensor, "rows d_fed"]
-    """What enters the first step beside the token."""
-    seen: Seen | None
-    """What it can look at, if it attends."""
-
-
-@dataclass(frozen=True)
 class RecurrentState(State):
-    """The cells after some steps, what enters the next one beside the token, and the source to look at."""
+    """The state of a recurrent decoder: cell states, extra input of the next step, and source."""
 
     position: int
     layers: Layers
     fed: Float[Tensor, "rows d_fed"]
-    """Cho's vector of the source, Luong's last attentional vector; otherwise no columns."""
-    seen: Seen | None
+    """The extra input of the next step: Cho's source vector or Luong's last attentional vector; else of size 0."""
+    seen: PreparedSource | None
     owner: Int[Tensor, " rows"]
-    """Which source each row belongs to."""
+    """The source index of each row."""
 
     def select(self, rows: Int[Tensor, " rows"]) -> "RecurrentState":
         layers = tuple(tuple(part.index_select(0, rows) for part in layer) for layer in self.layers)
@@ -69,14 +49,34 @@ class RecurrentState(State):
         return RecurrentState(self.position, layers, self.fed.index_select(0, rows), seen, owner)
 
     def after(self, layers: Layers, fed: Float[Tensor, "rows d_fed"]) -> "RecurrentState":
-        """The state one step later."""
+        """Return the state of the next step, with these cell states and this extra input."""
         return RecurrentState(self.position + 1, layers, fed, self.seen, self.owner)
 
 
-class Cells(nn.Module):
-    """GRU or LSTM cells on top of each other, each reading the output of the one below.
+@dataclass(frozen=True)
+class EncodedSource:
+    """The output of the encoder: a vector per position, and the final state of each layer."""
 
-    They are torch's. Its GRU resets after the recurrent product, r * (U h), where Cho and Bahdanau write U (r * h).
+    hidden: Float[Tensor, "rows source d_model"]
+    visible: Visible
+    final: Layers
+
+    def zeros(self, width: int) -> Float[Tensor, "rows width"]:
+        """Return a zero tensor [sources, width]."""
+        return self.hidden.new_zeros(self.hidden.shape[0], width)
+
+    def begin(
+        self, layers: Layers, fed: Float[Tensor, "rows d_fed"] | None = None, seen: PreparedSource | None = None
+    ) -> RecurrentState:
+        """Return the decoder state before the first step."""
+        owner = torch.arange(self.hidden.shape[0], device=self.hidden.device)
+        return RecurrentState(0, layers, self.zeros(0) if fed is None else fed, seen, owner)
+
+
+class Cells(nn.Module):
+    """A stack of GRU or LSTM cells.
+
+    The GRU is torch's: the reset gate applies after the recurrent product, r * (U h). Cho and Bahdanau use U (r * h).
     """
 
     def __init__(self, config: RecurrentConfig, d_input: int) -> None:
@@ -96,7 +96,7 @@ class Cells(nn.Module):
 
 
 class FirstState(nn.Module):
-    """tanh(W summary): the cells before the first step. Each layer, and an LSTM's memory cell, has its own matrix."""
+    """The initial cell states: tanh(W summary), with a separate W for each layer and for an LSTM's memory cell."""
 
     def __init__(self, config: RecurrentConfig, d_summary: int) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class FirstState(nn.Module):
 
 
 class Maxout(nn.Module):
-    """The larger number of each pair of a linear map's outputs: the deep output of Cho and of Bahdanau."""
+    """A linear layer and the maximum over pairs of its outputs, as in the deep output of Cho and of Bahdanau."""
 
     def __init__(self, d_input: int, d_output: int) -> None:
         super().__init__()
@@ -120,15 +120,15 @@ class Maxout(nn.Module):
 
 
 class Sutskever(nn.Module):
-    """Sequence to Sequence Learning with Neural Networks (2014): it begins where the encoder ended."""
+    """Sequence to Sequence Learning with Neural Networks (2014): the decoder starts in the encoder's final state."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.cells = Cells(config, config.d_embedding)
         self.readout = _straight_readout(config)
 
-    def remember(self, reading: Reading) -> Memory:
-        return Memory(reading.final, _nothing(reading), None)
+    def remember(self, encoded: EncodedSource) -> RecurrentState:
+        return encoded.begin(encoded.final)
 
     def forward(self, embedded: Embedded, state: RecurrentState) -> tuple[Features, RecurrentState]:
         layers = self.cells(embedded, state.layers)
@@ -143,11 +143,11 @@ class Cho(nn.Module):
         self.summary = nn.Linear(config.d_model, config.d_model)
         self.first = FirstState(config, config.d_model)
         self.cells = Cells(config, config.d_embedding + config.d_model)
-        self.readout = _deep_readout(config)
+        self.readout = Maxout(2 * config.d_model + config.d_embedding, config.d_embedding)  # over s, y and c
 
-    def remember(self, reading: Reading) -> Memory:
-        summary = torch.tanh(self.summary(top(reading.final)))
-        return Memory(self.first(summary), summary, None)
+    def remember(self, encoded: EncodedSource) -> RecurrentState:
+        summary = torch.tanh(self.summary(top(encoded.final)))
+        return encoded.begin(self.first(summary), summary)
 
     def forward(self, embedded: Embedded, state: RecurrentState) -> tuple[Features, RecurrentState]:
         x = torch.cat([embedded, state.fed], dim=-1)
@@ -156,24 +156,24 @@ class Cho(nn.Module):
 
 
 class Bahdanau(nn.Module):
-    """Neural Machine Translation by Jointly Learning to Align and Translate (2015): look, then step.
+    """Neural Machine Translation by Jointly Learning to Align and Translate (2015): attend, then step.
 
-    The deep output reads s_i, as p(y_i | s_i, y_i-1, c_i) in the paper's appendix A.2.2 says; the line below it there
-    prints s_i-1. The first state is made of the backward reading's last one, which stands at the source's first word;
-    an encoder that reads forwards only has its own last one to offer.
+    The deep output takes s_i, as in p(y_i | s_i, y_i-1, c_i) in appendix A.2.2 of the paper; the next line there prints
+    s_i-1. The initial state is computed from the last state of the backward encoder, at the first source word, or of
+    the forward encoder if the encoder is unidirectional.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.d_summary = config.d_model // 2 if config.bidirectional else config.d_model
         self.first = FirstState(config, self.d_summary)
-        self.attention = Attention(config)
+        self.attention = RecurrentAttention(config)
         self.cells = Cells(config, config.d_embedding + config.d_model)
-        self.readout = _deep_readout(config)
+        self.readout = Maxout(2 * config.d_model + config.d_embedding, config.d_embedding)  # over s, y and c
 
-    def remember(self, reading: Reading) -> Memory:
-        layers = self.first(top(reading.final)[:, -self.d_summary :])
-        return Memory(layers, _nothing(reading), self.attention.remember(reading.hidden, reading.visible))
+    def remember(self, encoded: EncodedSource) -> RecurrentState:
+        layers = self.first(top(encoded.final)[:, -self.d_summary :])
+        return encoded.begin(layers, seen=self.attention.remember(encoded.hidden, encoded.visible))
 
     def forward(self, embedded: Embedded, state: RecurrentState) -> tuple[Features, RecurrentState]:
         assert state.seen is not None
@@ -184,9 +184,9 @@ class Bahdanau(nn.Module):
 
 
 class Luong(nn.Module):
-    """Effective Approaches to Attention-based Neural Machine Translation (2015): step, then look.
+    """Effective Approaches to Attention-based Neural Machine Translation (2015): step, then attend.
 
-    The attentional vector h~ = tanh(W_c [c; h]) makes the prediction and, with input feeding, is part of the next step.
+    The attentional vector h~ = tanh(W_c [c; h]) makes the prediction and, with input feeding, enters the next step.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -195,62 +195,48 @@ class Luong(nn.Module):
         self.locality = config.locality
         self.window = config.window
         self.cells = Cells(config, config.d_embedding + self.d_fed)
-        self.attention = Attention(config)
+        self.attention = RecurrentAttention(config)
         self.centre = Predictive(config.d_model, config.window) if config.locality == "local-p" else None
         self.combine = nn.Linear(2 * config.d_model, config.d_model, bias=False)
         self.readout = _straight_readout(config)
 
-    def remember(self, reading: Reading) -> Memory:
-        fed = top(reading.final).new_zeros(reading.hidden.shape[0], self.d_fed)
-        return Memory(reading.final, fed, self.attention.remember(reading.hidden, reading.visible))
+    def remember(self, encoded: EncodedSource) -> RecurrentState:
+        seen = self.attention.remember(encoded.hidden, encoded.visible)
+        return encoded.begin(encoded.final, encoded.zeros(self.d_fed), seen)
 
     def forward(self, embedded: Embedded, state: RecurrentState) -> tuple[Features, RecurrentState]:
         assert state.seen is not None
         layers = self.cells(torch.cat([embedded, state.fed], dim=-1), state.layers)
-        hidden = top(layers)
-        context = self.attention(hidden, state.seen, self._near(hidden, state.seen, state.position))
-        attentional = torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
+        hidden, seen = top(layers), state.seen
+        if self.locality == "local-m":
+            seen = monotonic(seen, state.position, self.window)
+        elif self.centre is not None:
+            seen = self.centre(hidden, seen)
+        attentional = torch.tanh(self.combine(torch.cat([self.attention(hidden, seen), hidden], dim=-1)))
         return attentional, state.after(layers, attentional[:, : self.d_fed])
 
-    def _near(self, hidden: Tensor, seen: Seen, position: int) -> Neighbourhood | None:
-        if self.centre is not None:
-            near: Neighbourhood = self.centre(hidden, seen)
-            return near
-        return monotonic(seen, position, self.window) if self.locality == "local-m" else None
+
+RecurrentDecoder = Sutskever | Cho | Bahdanau | Luong
+_DECODERS: Final[dict[str, type[RecurrentDecoder]]] = {
+    "first": Sutskever,
+    "every": Cho,
+    "bahdanau": Bahdanau,
+    "luong": Luong,
+}
 
 
-Decoder = Sutskever | Cho | Bahdanau | Luong
-
-
-def decoder(config: RecurrentConfig) -> Decoder:
-    """The decoder that sees the source the way `config.context` says."""
-    match config.context:
-        case "first":
-            return Sutskever(config)
-        case "every":
-            return Cho(config)
-        case "bahdanau":
-            return Bahdanau(config)
-        case "luong":
-            return Luong(config)
+def build_decoder(config: RecurrentConfig) -> RecurrentDecoder:
+    """Build the decoder for `config.context`."""
+    return _DECODERS[config.context](config)
 
 
 def top(layers: Layers) -> Float[Tensor, "rows d_model"]:
-    """The output of a stack: that of its last layer."""
+    """Return the output of the last layer of a stack."""
     return layers[-1][0]
 
 
-def _nothing(reading: Reading) -> Float[Tensor, "rows 0"]:
-    return reading.hidden.new_zeros(reading.hidden.shape[0], 0)
-
-
-def _deep_readout(config: RecurrentConfig) -> nn.Module:
-    """Maxout over (s, y, c)."""
-    return Maxout(config.d_model + config.d_embedding + config.d_model, config.d_embedding)
-
-
 def _straight_readout(config: RecurrentConfig) -> nn.Module:
-    """The features as they are. A tied vocabulary has vectors of d_embedding numbers: another width is mapped to it."""
+    """Return the identity, or a projection to the embedding dimension if tied embeddings need it."""
     if config.tie == "none" or config.d_model == config.d_embedding:
         return nn.Identity()
     return nn.Linear(config.d_model, config.d_embedding, bias=False)

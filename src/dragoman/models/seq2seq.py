@@ -1,34 +1,34 @@
-"""The interface every model family has: all that search, scoring, training and taps may know of a model.
+"""The interface of all model families. Search, scoring, training and inspection use only this interface.
 
-A target is written one token at a time. `encode` reads the source once and gives a Memory, which only the model itself
-understands. `start` opens the State of a decoder that has written nothing. `step` takes the last token of each row and
-gives scores for the next one. A row is one hypothesis; rows are chosen, repeated and reordered with `State.select`.
-`forward` is teacher forcing: the scores of all steps at once, when the target is known.
+A target is decoded one token at a time. `encode` reads the source once and returns a Memory, which is opaque to the
+caller. `start` returns the State of a decoder before its first step. `step` takes the last token of each row and
+returns logits for the next token. A row is one hypothesis; `State.select` selects, repeats and reorders rows. `forward`
+is teacher forcing: the logits of all steps at once, for a known target.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.data.vocab import BOS
 from dragoman.layers.embedding import Projection
+from dragoman.text.vocab import BOS
 
 Source = Int[Tensor, "batch source"]
-"""Token ids, each row ended by EOS and filled up with PAD."""
+"""Token ids; each row ends with EOS and is padded with PAD."""
 
 Logits = Float[Tensor, "rows vocabulary"]
 
 
 class State(ABC):
-    """What a decoder knows after some steps. Immutable: a step gives a new one."""
+    """The state of a decoder between two steps. Immutable: a step returns a new state."""
 
     @abstractmethod
     def select(self, rows: Int[Tensor, " rows"]) -> "State":
-        """The state of these rows, in this order; a row may come several times or not at all."""
+        """Return the state of the rows with these indices, in this order; indices may repeat."""
 
 
 MemoryT = TypeVar("MemoryT")
@@ -36,48 +36,54 @@ StateT = TypeVar("StateT", bound=State)
 
 
 class Seq2Seq(nn.Module, ABC, Generic[MemoryT, StateT]):
-    """A model from source tokens to target tokens."""
+    """The base class of all sequence-to-sequence models."""
 
     projection: Projection
-    """From the last hidden layer to scores: linear, without bias."""
+    """The output projection from the last hidden layer to logits: linear, without bias."""
     vocabulary: int
-    """Number of target token ids."""
+    """The number of target token ids."""
     max_target: int | None = None
-    """The longest target it can write, in tokens with EOS; None = any."""
+    """The maximum target length in tokens with EOS; None: unlimited."""
 
     @property
     def parts(self) -> Sequence[nn.Module]:
-        """Modules that are used by calling them and in no other way: each can be gathered when its turn comes, where
-        weights are shared out over processes. What is in none of them is gathered for the whole pass.
+        """The modules to shard over processes: modules whose weights are used only in `forward`.
+
+        The weights of each such module are gathered when the module is called, all other weights for the whole pass.
         """
         return ()
 
+    @property
+    def residual_decoder(self) -> Any:
+        """The decoder if it has a residual stream, which can be decomposed into contributions; otherwise None."""
+        return None
+
     @abstractmethod
     def encode(self, source: Source) -> MemoryT:
-        """Read the source."""
+        """Encode a batch of sources into the memory of the decoder."""
 
     @abstractmethod
     def start(self, memory: MemoryT) -> StateT:
-        """The decoder before its first step: one row for each source."""
+        """Return the decoder state before the first step, with one row per source."""
 
     @abstractmethod
     def step(self, tokens: Int[Tensor, " rows"], state: StateT) -> tuple[Logits, StateT]:
-        """Read the token each row wrote last (BOS at first); score what may come next."""
+        """Read the last token of each row (BOS at first); return logits for the next token, and the new state."""
 
     @abstractmethod
     def hidden(self, memory: MemoryT, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target d_hidden"]:
-        """All steps at once, up to what the projection turns into scores: the loss can do that more cheaply."""
+        """Return the input of the output projection for all steps at once; the loss applies the projection."""
 
     def decode(self, memory: MemoryT, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target vocabulary"]:
-        """The scores of all steps at once: at each position, of the token after it."""
+        """Return the logits for the next token at every target position, in one pass."""
         logits: Tensor = self.projection(self.hidden(memory, target))
         return logits
 
     def forward(self, source: Source, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target vocabulary"]:
-        """Teacher forcing: `target` begins with BOS."""
+        """Return the logits of all steps in teacher forcing; `target` begins with BOS."""
         return self.decode(self.encode(source), target)
 
 
 def shifted(target: Int[Tensor, "batch target"]) -> Int[Tensor, "batch target"]:
-    """What the decoder reads: at each place the token before it, BOS at the first."""
+    """Return the decoder input: the target shifted right by one position, with BOS first."""
     return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)

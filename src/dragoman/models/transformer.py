@@ -1,4 +1,4 @@
-"""The Transformer: section 3 of the paper, top to bottom."""
+"""The Transformer, in the order of section 3 of the paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from torch import Tensor, nn
 
 from dragoman.attention import mask
 from dragoman.attention.multihead import KeyValue, MultiHead
-from dragoman.data.vocab import PAD
 from dragoman.layers.embedding import Embedding, Projection, token_table
 from dragoman.layers.initialise import xavier
 from dragoman.layers.positions import Positions
 from dragoman.layers.sublayer import FeedForward, Residual
 from dragoman.models.config import TransformerConfig
 from dragoman.models.seq2seq import Logits, Seq2Seq, Source, State
+from dragoman.text.vocab import PAD
 
 Hidden = Float[Tensor, "batch n d_model"]
 Visible = Bool[Tensor, "batch 1 1 source"]
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The encoder's output, and which of its positions are real."""
+class TransformerMemory:
+    """The output of the encoder, and the mask that hides padding."""
 
     hidden: Float[Tensor, "batch source d_model"]
     visible: Visible
@@ -32,14 +32,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """The keys and values each decoder layer has seen: of the target so far, and of the source."""
+    """The keys and values of each decoder layer, for the target so far and for the source."""
 
     position: int
     written: tuple[KeyValue, ...]
     source: tuple[KeyValue, ...]
     visible: Visible
     owner: Int[Tensor, " rows"]
-    """Which source each row belongs to."""
+    """The source index of each row."""
 
     def select(self, rows: Int[Tensor, " rows"]) -> "TransformerState":
         written = tuple(cache.select(rows) for cache in self.written)
@@ -51,7 +51,7 @@ class TransformerState(State):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward."""
+    """An encoder layer: self-attention, then feed-forward."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention over the encoder's output, then feed-forward."""
+    """A decoder layer: masked self-attention, cross-attention to the encoder output, then feed-forward."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -80,8 +80,9 @@ class DecoderLayer(nn.Module):
         self.around_feed_forward = _residual(config)
 
     def forward(self, x: Hidden, past: KeyValue | None, source: KeyValue, visible: Visible) -> tuple[Hidden, KeyValue]:
-        """`past` is what this layer saw of earlier positions; without it, `x` is a whole target and masked causally.
-        Gives the output and what the layer has seen now.
+        """Return the output, and the keys and values of all positions so far.
+
+        `past` holds the keys and values of earlier positions; with None, `x` is a whole target under a causal mask.
         """
         y = self.around_self.enter(x)
         new = self.self_attention.remember(y)
@@ -93,8 +94,8 @@ class DecoderLayer(nn.Module):
         return self.around_feed_forward.join(x, self.feed_forward(y)), written
 
 
-class Encoder(nn.Module):
-    """The source's embedding and N encoder layers."""
+class TransformerEncoder(nn.Module):
+    """The source embedding and N encoder layers."""
 
     def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
         super().__init__()
@@ -110,8 +111,8 @@ class Encoder(nn.Module):
         return hidden
 
 
-class Decoder(nn.Module):
-    """The target's embedding and N decoder layers."""
+class TransformerDecoder(nn.Module):
+    """The target embedding and N decoder layers."""
 
     def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
         super().__init__()
@@ -120,7 +121,7 @@ class Decoder(nn.Module):
         self.norm = _final_norm(config)
 
     def remember(self, memory: Float[Tensor, "batch source d_model"]) -> tuple[KeyValue, ...]:
-        """The keys and values of the source in every layer: once for all steps."""
+        """Return the keys and values of the source in every layer, computed once for all steps."""
         return tuple(cast("DecoderLayer", layer).cross_attention.remember(memory) for layer in self.layers)
 
     def forward(
@@ -131,7 +132,7 @@ class Decoder(nn.Module):
         source: tuple[KeyValue, ...],
         visible: Visible,
     ) -> tuple[Hidden, tuple[KeyValue, ...]]:
-        """Tokens from `position` on, after what was `written` before them (nothing: the empty tuple)."""
+        """Decode tokens from `position` on; `written` holds the cached keys and values of earlier tokens, if any."""
         x = self.embedding(tokens, position)
         now: list[KeyValue] = []
         for i, layer in enumerate(self.layers):
@@ -140,7 +141,7 @@ class Decoder(nn.Module):
         return self.norm(x), tuple(now)
 
 
-class Transformer(Seq2Seq[Memory, TransformerState]):
+class Transformer(Seq2Seq[TransformerMemory, TransformerState]):
     """The encoder-decoder of Figure 1."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -151,21 +152,28 @@ class Transformer(Seq2Seq[Memory, TransformerState]):
         source = token_table(config.source_vocabulary, config.d_model)
         target = source if config.tie == "all" else token_table(config.target_vocabulary, config.d_model)
         output = token_table(config.target_vocabulary, config.d_model) if config.tie == "none" else target
-        self.encoder = Encoder(config, source)
-        self.decoder = Decoder(config, target)
+        self.encoder = TransformerEncoder(config, source)
+        self.decoder = TransformerDecoder(config, target)
         self.projection = Projection(output)
         xavier(self)
 
     @property
     def parts(self) -> Sequence[nn.Module]:
-        """The decoder's attention is not among them: it makes its keys and values apart, and before its turn."""
+        """The modules to shard: the encoder layers and the feed-forward layers of the decoder.
+
+        The decoder's attention is not sharded, as its keys and values are computed outside `forward`, by `remember`.
+        """
         return [*self.encoder.layers, *(cast("DecoderLayer", layer).feed_forward for layer in self.decoder.layers)]
 
-    def encode(self, source: Source) -> Memory:
-        visible = mask.padding(source, PAD)
-        return Memory(self.encoder(source, visible), visible)
+    @property
+    def residual_decoder(self) -> TransformerDecoder:
+        return self.decoder
 
-    def start(self, memory: Memory) -> TransformerState:
+    def encode(self, source: Source) -> TransformerMemory:
+        visible = mask.padding(source, PAD)
+        return TransformerMemory(self.encoder(source, visible), visible)
+
+    def start(self, memory: TransformerMemory) -> TransformerState:
         source = self.decoder.remember(memory.hidden)
         owner = torch.arange(memory.hidden.shape[0], device=memory.hidden.device)
         return TransformerState(0, (), source, memory.visible, owner)
@@ -175,7 +183,9 @@ class Transformer(Seq2Seq[Memory, TransformerState]):
         logits: Tensor = self.projection(hidden.squeeze(1))
         return logits, TransformerState(state.position + 1, written, state.source, state.visible, state.owner)
 
-    def hidden(self, memory: Memory, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target d_model"]:
+    def hidden(
+        self, memory: TransformerMemory, target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target d_model"]:
         hidden, _ = self.decoder(target, 0, (), self.decoder.remember(memory.hidden), memory.visible)
         assert isinstance(hidden, Tensor)
         return hidden
@@ -202,5 +212,5 @@ def _embedding(config: TransformerConfig, tokens: nn.Embedding) -> Embedding:
 
 
 def _final_norm(config: TransformerConfig) -> nn.Module:
-    """Pre-norm leaves the sum of all layers unnormalised, so each stack ends with a norm; post-norm needs none."""
+    """Return the norm at the end of a stack: LayerNorm for pre-norm, the identity for post-norm."""
     return nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if config.norm == "pre" else nn.Identity()

@@ -1,4 +1,4 @@
-"""The parameters of a model as plain arrays by name, and back: each once, however often the model uses it."""
+"""Convert the parameters of a model to numpy arrays by name, and back; a shared parameter is stored once."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def weights_of(model: nn.Module) -> dict[str, NDArray[np.float32]]:
-    """A copy of every parameter, in float32. A matrix with several names (`tie`) comes once, under its first."""
+    """Return a float32 copy of every parameter by name; a tied matrix appears once, under its first name."""
     kept = set(model.state_dict())
     named = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     assert kept == named, f"saved but no parameters: {kept - named}"
@@ -21,17 +21,17 @@ def weights_of(model: nn.Module) -> dict[str, NDArray[np.float32]]:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Give every parameter its value; refuses weights that are too many, too few or of another shape."""
+    """Set every parameter; raise ValueError if weights are missing, unknown or of another shape."""
     parameters = dict(model.named_parameters())
     wrong = dict.fromkeys(parameters.keys() - weights.keys(), "has no value")
     wrong |= dict.fromkeys(weights.keys() - parameters.keys(), "is not a parameter of the model")
     for name in parameters.keys() & weights.keys():
-        expected, given = tuple(parameters[name].shape), weights[name].shape
-        if expected != given:
-            wrong[name] = f"has shape {given} instead of {expected}"
+        expected, actual = tuple(parameters[name].shape), weights[name].shape
+        if expected != actual:
+            wrong[name] = f"has shape {actual} instead of {expected}"
     if wrong:
-        name = min(wrong)
-        raise ValueError(f"these weights are of another model: {name} {wrong[name]}; {len(wrong)} such in all")
+        (name, problem), count = min(wrong.items()), len(wrong)
+        raise ValueError(f"the weights do not fit the model: {name} {problem} ({count} differ): load matching weights")
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(torch.tensor(weights[name]))

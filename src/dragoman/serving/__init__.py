@@ -1,1 +1,1 @@
-"""Bundles as an HTTP service: a process that speaks HTTP, engine processes that translate, a bounded queue between."""
+"""The translation service: an HTTP process, engine processes that translate, and a bounded queue between them."""

@@ -1,56 +1,72 @@
-"""All routes, and the guard around them, as one application."""
+"""The ASGI application: the translation routes, health checks, metrics, the web page and the OpenAPI document."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import cache
+from importlib.resources import files
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from dragoman.serving import libre, operations, page, v1
-from dragoman.serving.documented import documented
-from dragoman.serving.door import Door
-from dragoman.serving.guard import Guard
-from dragoman.serving.logs import Log
-from dragoman.serving.problem import broken, invalid, other, refused
-from dragoman.serving.refusal import RefusalError
+from dragoman.api_schemas import ServiceRequest
+from dragoman.serving import libretranslate_routes, v1_routes
+from dragoman.serving.config import Limits
+from dragoman.serving.errors import (
+    InvalidRequestError,
+    LibreTranslateError,
+    ProblemDetails,
+    RejectedError,
+    document_errors,
+)
+from dragoman.serving.languages import detect_languages
+from dragoman.serving.middleware import ServiceMiddleware, handle_error
+from dragoman.serving.service import RequestContext, Service
 from dragoman.version import __version__
 
-ABOUT = "Translations by models of your own. /translate is LibreTranslate's; /v1/translate tells more."
+ABOUT: Final = "Translation with your own models. /translate is LibreTranslate's API; /v1/translate returns scores too."
+PAGE: Final = {"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript"}
+"""The media type of each file of the web page, by path."""
+KEYLESS: Final = ("/health", "/health/live", "/health/ready")
+"""Paths that require no API key: load balancers have none."""
+_SECURITY: Final = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
 
-Life = Callable[[], AbstractAsyncContextManager[None]]
 
+def create_app(service: Service, origins: Sequence[str] = (), hosts: frozenset[str] | None = None) -> ASGIApp:
+    """Return the ASGI application of a service.
 
-def application(
-    door: Door, log: Log, origins: Sequence[str] = (), hosts: frozenset[str] | None = None, life: Life | None = None
-) -> ASGIApp:
-    """For uvicorn. `origins` are whose pages may read answers; `hosts`, under which names the service may be asked."""
+    `origins` are the allowed CORS origins. `hosts` are the accepted Host headers; None accepts any.
+    """
 
     @cache
     def document() -> bytes:
-        return json.dumps(documented(app, door)).encode()
+        return json.dumps(_openapi_document(app, service)).encode()
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        document()  # takes 50 ms, which nobody should have to wait for who asks for something else
-        if life is None:
-            yield
-            return
-        async with life():
-            yield
+    async def prepare(_: FastAPI) -> AsyncIterator[None]:
+        # Both take a part of a second, which no other request should wait for.
+        document()
+        with suppress(InvalidRequestError):  # language detection is not installed
+            detect_languages("")
+        yield
 
-    app = FastAPI(title="Dragoman", version=__version__, description=ABOUT, lifespan=lifespan, openapi_url=None)
-    for router in (v1.router(door), libre.router(door), operations.router(door), page.router()):
-        app.include_router(router)
-    app.add_exception_handler(RefusalError, refused)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, other)
-    app.add_exception_handler(Exception, broken)
+    app = FastAPI(title="Dragoman", version=__version__, description=ABOUT, lifespan=prepare, openapi_url=None)
+    app.include_router(v1_routes.create_router(service))
+    app.include_router(libretranslate_routes.create_router(service))
+    _add_operation_routes(app, service)
+    for path, media_type in PAGE.items():
+        app.get(path, include_in_schema=False)(_serve_file(path.strip("/") or "page.html", media_type))
+    for kind in (RejectedError, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, handle_error)
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -62,7 +78,82 @@ def application(
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi(request: Request) -> Response:
-        door.whose(request)
+        RequestContext.authenticate(service, request)
         return Response(document(), media_type="application/json")
 
-    return Guard(app, door.service, door.service.limits, log, door.metrics, hosts)
+    return ServiceMiddleware(app, service, hosts)
+
+
+class Health(BaseModel):
+    """The state of the service: ok, starting or stopping."""
+
+    status: str = Field(examples=["ok"])
+
+
+NOT_READY: Final[dict[int | str, Any]] = {503: {"model": Health, "description": "The service is starting or stopping"}}
+METRICS: Final = document_errors(401, schema=LibreTranslateError)
+METRICS[200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+def _add_operation_routes(app: FastAPI, service: Service) -> None:
+    """Add /health/live, /health/ready, /health and /metrics."""
+    tags: dict[str, Any] = {"tags": ["operation"]}
+
+    @app.get("/health/live", summary="Check that the process runs", **tags)
+    async def live() -> Health:
+        return Health(status="ok")
+
+    @app.get("/health", name="health", response_model=Health, responses=NOT_READY, summary="Check readiness", **tags)
+    @app.get("/health/ready", response_model=Health, responses=NOT_READY, summary="Check readiness", **tags)
+    async def ready() -> Response:
+        if service.is_ready:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "stopping" if service.is_draining else "starting"}, 503)
+
+    @app.get("/metrics", responses=METRICS, response_class=Response, summary="Metrics for Prometheus", **tags)
+    async def metrics(request: Request) -> Response:
+        RequestContext.authenticate(service, request)
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _serve_file(name: str, media_type: str) -> Callable[[], Awaitable[Response]]:
+    content = (files("dragoman.serving") / name).read_bytes()
+
+    async def send() -> Response:
+        return Response(content, media_type=media_type)
+
+    return send
+
+
+def _openapi_document(app: FastAPI, service: Service) -> dict[str, Any]:
+    """Return FastAPI's OpenAPI document with the error schemas, the limits and the security schemes added."""
+    document = app.openapi()
+    schemas = document["components"]["schemas"]
+    for schema in (ProblemDetails, LibreTranslateError):
+        schemas[schema.__name__] = schema.model_json_schema()
+    for path, methods in document["paths"].items():
+        for route in methods.values():
+            if service.keys.is_required and path not in KEYLESS:
+                route["security"] = [{name: []} for name in _SECURITY]
+    if service.keys.is_required:
+        document["components"]["securitySchemes"] = _SECURITY
+    _add_limits(schemas[ServiceRequest.__name__]["properties"], service.limits)
+    for content in document["paths"]["/translate"]["post"]["requestBody"]["content"].values():
+        _add_limits(content["schema"]["properties"], service.limits)
+    return document
+
+
+def _add_limits(fields: dict[str, Any], limits: Limits) -> None:
+    """Add the service's limits to the JSON schemas of request fields.
+
+    JSON Schema cannot express a limit on the total number of characters in several texts.
+    """
+    maxima = {"num_best": limits.num_best, "beam_size": limits.beam_size, "alternatives": limits.num_best - 1}
+    for name, field in fields.items():
+        for schema in field.get("anyOf", [field]):
+            if name in maxima and schema.get("type") == "integer":
+                schema["maximum"] = maxima[name]
+            if name in ("texts", "q", "prefix") and schema.get("type") == "string":
+                schema["maxLength"] = limits.characters
+            if name in ("texts", "q") and schema.get("type") == "array":
+                schema["maxItems"] = limits.texts

@@ -1,7 +1,7 @@
-"""One engine process: `python -m dragoman.serving.engine_process SOCKET ORDERS`, started by the HTTP process.
+"""An engine process: `python -m dragoman.serving.engine_process SOCKET CONFIG`, started by the HTTP process.
 
-It opens every model, says so, and answers batches until the HTTP process is gone. Two batches are in work at a time:
-while CTranslate2 has the one, the other is read and cut into subwords.
+The process opens every model, reports them, and answers batches until the HTTP process ends. Modules that take long to
+import are imported only after signals are ignored.
 """
 
 import json
@@ -14,83 +14,70 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.serving.piece import Wish
-from dragoman.serving.wire import packed, receive
+from dragoman.serving.engine_protocol import MAX_BATCHES, TranslationOptions, encode_message, receive_message
 
 if TYPE_CHECKING:
-    from dragoman.serving.spoken import Spoken
+    from dragoman.serving.model_worker import ModelWorker
 
-DEPTH: Final = 2
-"""Batches that an engine process has at a time."""
 NICENESS: Final = 5
-"""Whoever speaks HTTP comes first: it needs little, and everybody waits for it."""
-
-
-FIRST: Final = "Where is the station, and how much is a ticket?"
+"""Niceness of engine processes: the HTTP process, which needs little time, has priority."""
+WARMUP_TEXT: Final = "Where is the station, and how much is a ticket?"
 
 
 def main() -> None:
-    """Live as long as the other end of the socket."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the service: it lets us finish, and closes the socket
+    """Open all models, then answer batches until the HTTP process closes the socket."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the HTTP process, which closes the socket in time
         signal.signal(number, signal.SIG_IGN)
-    from dragoman.data.workers import end_with
+    from dragoman.io.processes import exit_with_parent
+    from dragoman.serving.model_worker import ModelWorker
 
-    end_with(os.getppid())
+    exit_with_parent(os.getppid())
     os.nice(NICENESS)
     connection = socket.socket(fileno=int(sys.argv[1]))
-    orders = json.loads(sys.argv[2])
+    config = json.loads(sys.argv[2])
     try:
-        models = _opened(orders)
+        models, settings = config["models"], (config["threads"], config["compute"])
+        workers = {name: ModelWorker(name, folder, *settings) for name, folder in models.items()}
     except (ValueError, OSError) as error:
-        connection.sendall(packed({"failed": str(error)}))
+        connection.sendall(encode_message({"failed": str(error)}))
         raise SystemExit(2) from None
-    alone = max(_seconds_alone(model) for model in models.values())
-    connection.sendall(packed({"ready": [model.facts.model_dump() for model in models.values()], "alone": alone}))
-    _serve(connection, models)
+    seconds_alone = max(map(_measure_alone, workers.values()))
+    models = [worker.info.model_dump() for worker in workers.values()]
+    warnings = [worker.warning for worker in workers.values() if worker.warning]
+    vocabularies = {name: worker.source_vocabulary for name, worker in workers.items()}
+    ready = {"models": models, "warnings": warnings, "seconds_alone": seconds_alone, "vocabularies": vocabularies}
+    try:
+        connection.sendall(encode_message(ready))
+    except BrokenPipeError:  # the service was stopped while this process started
+        raise SystemExit(0) from None
+    _answer_batches(connection, workers)
 
 
-def _opened(orders: dict[str, Any]) -> dict[str, "Spoken"]:
-    from dragoman.bundle import open_bundle
-    from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
-    from dragoman.decoding.engines import open_engine
-    from dragoman.decoding.options import SearchOptions
-    from dragoman.serving.spoken import Spoken
-
-    opened, compute = {}, orders["compute"]
-    for name, folder in orders["models"].items():
-        bundle = open_bundle(folder)
-        options = SearchOptions.model_validate(bundle.info.search)
-        engine = open_engine(bundle, options, "ctranslate2", orders["threads"], compute).engine
-        assert isinstance(engine, CTranslate2Engine)
-        opened[name] = Spoken(name, bundle, engine, compute)
-    return opened
-
-
-def _seconds_alone(model: "Spoken") -> float:
-    """What a sentence takes with nobody else there; a first one, which takes longest, has gone before it."""
+def _measure_alone(worker: "ModelWorker") -> float:
+    """Return the seconds that a single sentence takes, after a first translation as warm-up."""
     for _ in range(2):
         begin = time.perf_counter()
-        model.answers([FIRST], Wish(model.facts.name, model.facts.sha256))
+        worker.translate([WARMUP_TEXT], TranslationOptions(worker.info.name, worker.info.sha256))
     return time.perf_counter() - begin
 
 
-def _serve(connection: socket.socket, models: dict[str, "Spoken"]) -> None:
+def _answer_batches(connection: socket.socket, workers: "dict[str, ModelWorker]") -> None:
     lock = Lock()
 
-    def work(message: dict[str, Any]) -> None:
-        wish = Wish(*message["wish"])
-        answers = models[wish.model].answers(message["texts"], wish)
+    def translate(message: dict[str, Any]) -> None:
+        options = TranslationOptions(*message["options"])
+        answers = workers[options.model].translate(message["texts"], options)
         with lock:
-            connection.sendall(packed({"batch": message["batch"], "answers": answers}))
+            connection.sendall(encode_message({"batch": message["batch"], "answers": answers}))
 
-    with ThreadPoolExecutor(DEPTH) as pool:
-        while message := receive(connection):
-            pool.submit(work, message).add_done_callback(_end_if_broken)
+    with ThreadPoolExecutor(MAX_BATCHES) as executor, connection.makefile("rb") as stream:
+        while message := receive_message(stream):
+            executor.submit(translate, message).add_done_callback(_exit_on_error)
 
 
-def _end_if_broken(done: Any) -> None:
-    """What is no sentence's fault: better a new process than one that answers nothing."""
-    if error := done.exception():
+def _exit_on_error(future: Any) -> None:
+    """Exit if a batch raised an unexpected error: the HTTP process then starts a new engine process."""
+    if error := future.exception():
         print(f"engine process: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         os._exit(1)
 

@@ -1,146 +1,135 @@
-"""Who may ask, and how much: a file with the hash of every key, and what each may use."""
+"""API keys and quotas: a YAML file with the name, hash and quotas of every key."""
 
 import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import yaml
 from pydantic import Field, ValidationError
 
-from dragoman.config import Config
-from dragoman.serving.refusal import LimitedError, UnknownKeyError
+from dragoman.config import Config, describe_first
+from dragoman.serving.errors import QuotaError, UnknownKeyError
 
 PREFIX: Final = "dgm_"
-"""How our keys begin, so that one in the wrong place is recognised."""
+"""The prefix of every key, by which a leaked key can be recognised."""
+DAY_SECONDS: Final = 86400
+"""Seconds per day; a day begins at midnight, UTC."""
 
 
-class Key(Config):
-    """One user of the service. The key itself is written nowhere: it is random, so its hash tells nothing of it."""
+class ApiKey(Config):
+    """An API key's entry in the key file: its name, hash and quotas. The key itself is not stored."""
 
-    name: str = Field(pattern=r"^[\w.-]{1,64}$", description="for the log and the metrics")
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="of the key")
-    requests_per_minute: int | None = Field(None, ge=1, description="none: no limit")
-    characters_per_day: int | None = Field(None, ge=1, description="from midnight to midnight, UTC; none: no limit")
+    name: str = Field(pattern=r"^[\w.-]{1,64}$", description="name of the key in the log")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the key")
+    requests_per_minute: int | None = Field(None, ge=1, description="quota of requests per minute; null: no limit")
+    characters_per_day: int | None = Field(None, ge=1, description="quota of characters per day (UTC); null: no limit")
 
 
-def new_key() -> tuple[str, str]:
-    """A key and its hash."""
+def generate_key() -> tuple[str, str]:
+    """Return a random key and its hash."""
     key = PREFIX + secrets.token_urlsafe(32)
     return key, hashlib.sha256(key.encode()).hexdigest()
 
 
-def add_key(name: str, file: Path, requests_per_minute: int | None, characters_per_day: int | None) -> str:
-    """Write a new key's hash to the file, which nobody else may read, and give the key."""
+def add_key(
+    name: str, file: Path, requests_per_minute: int | None = None, characters_per_day: int | None = None
+) -> str:
+    """Generate a key, append its entry to the file (created with mode 600), and return the key."""
     keys = _read(file) if file.exists() else []
     if any(key.name == name for key in keys):
-        raise ValueError(f"{file}: there is a key of {name} already; delete its entry first, or give another name")
-    key, sha256 = new_key()
+        raise ValueError(f"{file}: there is already a key named {name}: delete this entry, or give another name")
+    key, sha256 = generate_key()
+    quotas = {"requests_per_minute": requests_per_minute, "characters_per_day": characters_per_day}
     try:
-        made = Key(
-            name=name, sha256=sha256, requests_per_minute=requests_per_minute, characters_per_day=characters_per_day
-        )
+        keys.append(ApiKey.model_validate({"name": name, "sha256": sha256, **quotas}))
     except ValidationError:
-        raise ValueError(f"{name!r}: a name has up to 64 letters, digits, dots, dashes and underscores") from None
-    entries = [one.model_dump(exclude_none=True) for one in (*keys, made)]
+        raise ValueError(f"invalid name {name!r}: give up to 64 letters, digits, dots, dashes or underscores") from None
     file.touch(mode=0o600)
+    entries = [key.model_dump(exclude_none=True) for key in keys]
     file.write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
     return key
 
 
-def read_keys(file: Path) -> list[Key]:
-    """The file's keys; ValueError says what is wrong with it."""
+def read_keys(file: Path) -> list[ApiKey]:
+    """Return the API keys in a file; raise ValueError if the file is invalid or has no keys."""
     keys = _read(file) if file.exists() else []
     if not keys:
-        raise ValueError(f"{file}: no keys; make one with: dragoman key NAME --file {file}")
+        raise ValueError(f"{file}: no keys: create a key with dragoman key NAME --keys {file}")
     return keys
 
 
-def _read(file: Path) -> list[Key]:
-    """None, where the last one was taken back."""
+def _read(file: Path) -> list[ApiKey]:
+    """Return the API keys in a file; an empty file has no keys."""
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except Exception as error:  # PyYAML hands on whatever a tag's conversion raises: !!int '' is an IndexError
+    except Exception as error:  # PyYAML passes on any error of a tag's conversion: !!int '' is an IndexError
         raise ValueError(f"{file}: {' '.join(str(error).split()) or type(error).__name__}") from error
     if content is None:
         return []
     if not isinstance(content, list):
-        raise ValueError(f"{file}: not a list of keys; make one with: dragoman key NAME --file ANOTHER-FILE")
-    try:
-        keys = [Key.model_validate(one) for one in content]
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{file}: {place + ': ' if place else ''}{first['msg']}") from error
+        raise ValueError(f"{file}: not a list of keys: create a new file with dragoman key NAME --keys FILE")
+    keys = []
+    for number, entry in enumerate(content, 1):
+        try:
+            keys.append(ApiKey.model_validate(entry))
+        except ValidationError as error:
+            raise ValueError(f"{file}, entry {number}: {describe_first(error.errors())}: fix this entry") from error
     names = [key.name for key in keys]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{file}: two keys have the same name")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{file}: two keys are named {twice[0]}: rename or delete one of the keys")
     return keys
 
 
-class Usage:
-    """What one key has used: a bucket that fills with time, and a day's characters."""
+class KeyUsage:
+    """The usage of an API key: a token bucket of requests, and the number of characters on the current day."""
 
-    def __init__(self, key: Key, clock: Callable[[], float], today: Callable[[], str]) -> None:
+    def __init__(self, key: ApiKey, clock: Callable[[], float]) -> None:
         self.key = key
         self._clock = clock
-        self._today = today
-        self._left = float(key.requests_per_minute or 0)
-        self._since = clock()
-        self._day = ""
-        self._characters = 0
+        self._requests_left, self._updated_at = float(key.requests_per_minute or 0), clock()
+        self._characters, self._day = 0, 0.0
 
     def count(self, characters: int) -> None:
-        """One more request; LimitedError, if that is too many."""
-        self._count_request()
-        most = self.key.characters_per_day
-        if most is not None:
-            if self._day != self._today():
-                self._day, self._characters = self._today(), 0
-            left = most - self._characters
+        """Count a request; raise QuotaError if it exceeds a quota of the key."""
+        now = self._clock()
+        if quota := self.key.requests_per_minute:
+            passed = max(0.0, now - self._updated_at)
+            self._requests_left = min(float(quota), self._requests_left + passed * quota / 60)
+            self._updated_at = now
+            if self._requests_left < 1:
+                raise QuotaError(f"over {quota:,} requests per minute: wait", (1 - self._requests_left) * 60 / quota)
+            self._requests_left -= 1
+        if quota := self.key.characters_per_day:
+            if self._day != now // DAY_SECONDS:
+                self._characters, self._day = 0, now // DAY_SECONDS
+            left = quota - self._characters
             if characters > left:
-                raise LimitedError(f"{characters:,} characters: of {most:,} a day, {left:,} are left today", 3600.0)
+                raise QuotaError(f"over {quota:,} characters per day: send up to {left:,} more today", 3600.0)
             self._characters += characters
 
-    def _count_request(self) -> None:
-        most = self.key.requests_per_minute
-        if most is None:
-            return
-        now = self._clock()
-        self._left = min(float(most), self._left + (now - self._since) * most / 60)
-        self._since = now
-        if self._left < 1:
-            raise LimitedError(f"{most:,} requests a minute are allowed", (1 - self._left) * 60 / most)
-        self._left -= 1
 
+class KeyRing:
+    """The API keys of a service; `keys=None` disables authentication."""
 
-class Keys:
-    """Those of a file, or None at all, where anybody may ask."""
+    def __init__(self, keys: Sequence[ApiKey] | None, clock: Callable[[], float] = time.time) -> None:
+        self.is_required = keys is not None
+        self._usages = [(key.sha256.encode(), KeyUsage(key, clock)) for key in keys or []]
 
-    def __init__(
-        self,
-        keys: list[Key] | None,
-        clock: Callable[[], float] = time.monotonic,
-        today: Callable[[], str] = lambda: datetime.now(UTC).date().isoformat(),
-    ) -> None:
-        self.needed = keys is not None
-        self._usages = [(key.sha256.encode(), Usage(key, clock, today)) for key in keys or []]
+    def find(self, key: str | None) -> KeyUsage | None:
+        """Return the usage of a key, or None if no key is required; raise UnknownKeyError for an unknown key.
 
-    def of(self, given: str | None) -> Usage | None:
-        """Whose key this is. Every hash is compared, in the same time whether it is the first, the last or none."""
-        if not self.needed:
+        The hash is compared with all stored hashes, in constant time.
+        """
+        if not self.is_required:
             return None
-        if not given:
-            raise UnknownKeyError("send a key, as Authorization: Bearer KEY, as X-API-Key or as api_key")
-        digest = hashlib.sha256(given.encode(errors="replace")).hexdigest().encode()
-        found = None
-        for sha256, usage in self._usages:
-            if hmac.compare_digest(sha256, digest):
-                found = usage
-        if found is None:
-            raise UnknownKeyError("this key is not known here")
-        return found
+        if not key:
+            raise UnknownKeyError("no API key: send a key as Authorization: Bearer KEY, X-API-Key: KEY or api_key")
+        digest = hashlib.sha256(key.encode(errors="replace")).hexdigest().encode()
+        matches = [usage for sha256, usage in self._usages if hmac.compare_digest(sha256, digest)]
+        if not matches:
+            raise UnknownKeyError("unknown API key: check the key, or create another with dragoman key")
+        return matches[-1]

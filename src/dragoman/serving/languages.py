@@ -1,92 +1,32 @@
-"""Names of languages, and which one a text is in."""
+"""Names of languages, and detection of a text's language."""
 
+import json
 from functools import cache
+from importlib.resources import files
 from typing import Any, Final
 
-from dragoman.serving.refusal import MistakenError
+from dragoman.serving.errors import InvalidRequestError
 
-NAMES: Final = {
-    "ar": "Arabic",
-    "bg": "Bulgarian",
-    "bn": "Bengali",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "cy": "Welsh",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "eo": "Esperanto",
-    "es": "Spanish",
-    "et": "Estonian",
-    "eu": "Basque",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "ga": "Irish",
-    "gl": "Galician",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hr": "Croatian",
-    "hu": "Hungarian",
-    "hy": "Armenian",
-    "id": "Indonesian",
-    "is": "Icelandic",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ka": "Georgian",
-    "kk": "Kazakh",
-    "ko": "Korean",
-    "la": "Latin",
-    "lt": "Lithuanian",
-    "lv": "Latvian",
-    "mk": "Macedonian",
-    "mn": "Mongolian",
-    "ms": "Malay",
-    "mt": "Maltese",
-    "nb": "Norwegian",
-    "nl": "Dutch",
-    "nn": "Nynorsk",
-    "no": "Norwegian",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sk": "Slovak",
-    "sl": "Slovenian",
-    "sq": "Albanian",
-    "sr": "Serbian",
-    "sv": "Swedish",
-    "sw": "Swahili",
-    "ta": "Tamil",
-    "te": "Telugu",
-    "th": "Thai",
-    "tl": "Tagalog",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "ur": "Urdu",
-    "uz": "Uzbek",
-    "vi": "Vietnamese",
-    "zh": "Chinese",
-}
+NAMES: Final[dict[str, str]] = json.loads((files("dragoman.serving") / "languages.json").read_bytes())
+"""English names by code (ISO 639)."""
 
 
-def name_of(code: str) -> str:
-    """In English; the code itself where no name is known."""
+def language_name(code: str) -> str:
+    """Return the English name of a language, or the code itself for an unknown language."""
     return NAMES.get(code.replace("_", "-").partition("-")[0].lower(), code)
 
 
-def detected(text: str) -> list[tuple[str, float]]:
-    """The languages it may be in, with their probabilities, likeliest first."""
+def detect_languages(text: str) -> list[tuple[str, float]]:
+    """Return the possible languages of a text with their probabilities, most probable first."""
     return [(str(code), float(probability)) for code, probability in _identifier().rank(text)]
 
 
 @cache
 def _identifier() -> Any:
-    """Loaded at its first use, in a tenth of a second."""
+    """Return the language identifier. The first call loads the identifier, in about 0.1 seconds."""
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
-        wrong = "languages cannot be found out here: give the source, or install 'dragoman[detect]'"
-        raise MistakenError(wrong) from None
+        fix = "give the source language, or install 'dragoman[detect]' on the server"
+        raise InvalidRequestError(f"language detection is not installed: {fix}") from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,133 +1,105 @@
-"""A service from what was asked for on the command line: engines, routes, socket, signals."""
+"""Run the service: start the engines, listen, reload the models on SIGHUP and stop on SIGTERM."""
 
 import asyncio
 import gc
-import ipaddress
+import json
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import TextIOBase
+from typing import Any, Final
 
-from dragoman.data.cores import num_cores
-from dragoman.decoding.given import Compute
-from dragoman.serving.app import application
-from dragoman.serving.dispatch import Dispatcher
-from dragoman.serving.door import Door
-from dragoman.serving.engine import Orders
-from dragoman.serving.keys import Key, Keys
-from dragoman.serving.limits import Limits
-from dragoman.serving.listening import listening, serve
-from dragoman.serving.logs import Log
-from dragoman.serving.metrics import Metrics
+from dragoman.serving.app import create_app
+from dragoman.serving.config import ServiceConfig
+from dragoman.serving.http_server import open_socket, serve
 from dragoman.serving.service import Service
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+OnStarted = Callable[[str, int, Service], None]
+"""A callback that gets the host, the port and the service once the service listens."""
 
 
-@dataclass(frozen=True)
-class Setup:
-    """All that a service is started with."""
+class JsonLog:
+    """The log of the service: one JSON object per line. Fields that are None are omitted.
 
-    models: Mapping[str, Path]
-    host: str = "127.0.0.1"
-    port: int = 5000
-    keys: Sequence[Key] | None = None
-    engines: int | None = None
-    threads: int = 1
-    compute: Compute = "float32"
-    origins: Sequence[str] = ()
-    limits: Limits = field(default_factory=Limits)
+    With `is_quiet`, only warnings and errors are written.
+    """
 
-    def refuse_mistakes(self) -> None:
-        """What would let people in who don't belong there."""
-        if self.keys is None and not is_loopback(self.host):
-            raise ValueError(
-                f"{self.host} can be reached from other machines, so a key must be needed: dragoman key NAME --file "
-                "keys.yaml, then --keys keys.yaml; or listen on 127.0.0.1"
-            )
-        for origin in self.origins:
-            if "*" in origin or not origin.startswith(("http://", "https://")):
-                raise ValueError(f"--allow-origin {origin}: name every origin, such as https://example.org")
+    def __init__(self, stream: TextIOBase | None = None, is_quiet: bool = False) -> None:
+        self._stream, self._is_quiet = stream, is_quiet
+
+    def __call__(self, event: str, *, level: str = "info", **fields: Any) -> None:
+        if self._is_quiet and level == "info":
+            return
+        line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, "event": event}
+        line |= {name: value for name, value in fields.items() if value is not None}
+        stream = self._stream or sys.stderr
+        stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+        stream.flush()
 
 
-def run(setup: Setup, started: Callable[[str, int, Service], None]) -> None:
-    """Serve until told to stop. ValueError and OSError say what to mend, before anybody was let in."""
-    setup.refuse_mistakes()
-    where = listening(setup.host, setup.port)
-    with where:
-        # One that was passed to us may listen elsewhere than where we were told.
-        replace(setup, host=where.getsockname()[0]).refuse_mistakes()
-        _allow_connections(setup.limits.connections)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before the models are open, there is nothing to open anew
+def run_service(config: ServiceConfig, on_started: OnStarted, is_quiet: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT; raise ValueError or OSError if the service cannot start.
+
+    With `is_quiet`, only warnings and errors are logged.
+    """
+    config.check()
+    with open_socket(config.host, config.port) as listener:
+        replace(config, host=listener.getsockname()[0]).check()  # a passed socket may listen at another address
+        _allow_connections(config.limits.connections)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the models are open
         try:
-            asyncio.run(_serve(setup, where, started))
+            asyncio.run(_run(config, listener, on_started, is_quiet))
         except asyncio.CancelledError:
             raise SystemExit(128 + signal.SIGTERM) from None
 
 
 def _allow_connections(number: int) -> None:
-    """Each takes a file, and many systems allow no more than 1,024 unless asked for more."""
+    """Raise this process's limit of open files if necessary, since each connection needs a file descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = number + 256
-    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    needed = number + 256
+    limit = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-async def _serve(setup: Setup, where: socket.socket, started: Callable[[str, int, Service], None]) -> None:
-    log, metrics = Log(), Metrics()
-    here = asyncio.current_task()
-    assert here is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, here.cancel)  # until all is open; then see `serve`
-    orders = Orders(setup.models, setup.threads, setup.compute)
-    number = setup.engines or max(1, num_cores() // setup.threads)
-    dispatcher = Dispatcher(orders, number, setup.limits, log, metrics.seen)
-    metrics.watch(dispatcher)
-    service = Service(dispatcher, setup.limits)
-    await dispatcher.crew.start()  # before anybody is let in: a model that cannot be opened is said at once
+async def _run(config: ServiceConfig, listener: socket.socket, on_started: OnStarted, is_quiet: bool) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # until `serve` sets another
+    service = Service.create(config, JsonLog(is_quiet=is_quiet))
+    pool, log, (host, port, *_) = service.dispatcher.pool, service.log, listener.getsockname()
+    await pool.start()  # before the first request: a model that cannot be opened is reported at once
 
-    @asynccontextmanager
-    async def life() -> AsyncIterator[None]:
-        yield
-        await dispatcher.crew.close()
+    def hashes() -> dict[str, str]:
+        return {model.name: model.sha256 for model in service.models.values()}
 
-    def names() -> dict[str, str]:
-        return {facts.name: facts.sha256 for facts in service.models.values()}
-
-    def begun() -> None:
-        log("started", host=address[0], port=address[1], models=names())
-        started(address[0], address[1], service)
+    def report_started() -> None:
+        log("started", host=host, port=port, models=hashes())
+        on_started(host, port, service)
 
     async def reload() -> None:
         try:
-            await dispatcher.crew.reload()
+            await pool.reload()
         except (ValueError, OSError) as error:
-            metrics.reloads.labels("failed").inc()
+            service.metrics.reloads.labels("failed").inc()
             log("reload failed", level="error", reason=str(error))
         else:
-            metrics.reloads.labels("done").inc()
-            log("reloaded", models=names())
+            service.metrics.reloads.labels("done").inc()
+            log("reloaded", models=hashes())
 
     def drain() -> None:
-        service.draining = True
-        log("stopping", seconds=setup.limits.drain_seconds)
+        service.is_draining = True
+        log("stopping", seconds=config.limits.drain_seconds)
 
-    hosts = LOOPBACK_NAMES if setup.keys is None else None
-    keys = Keys(None if setup.keys is None else list(setup.keys))
-    app = application(Door(service, keys, metrics), log, setup.origins, hosts, life)
-    address = where.getsockname()
+    app = create_app(service, config.origins, LOOPBACK_NAMES if config.keys is None else None)
     gc.collect()
-    gc.freeze()  # what is there now stays: to look through all of it takes 40 ms, in which nobody is answered
-    await serve(app, where, setup.limits, drain, reload, begun)
+    gc.freeze()  # these objects stay: to collect them all takes 40 ms, in which no request is answered
+    await serve(app, listener, config.limits, drain, lambda: pool.create_task(reload()), report_started)
+    await pool.close()
     log("stopped")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach it."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

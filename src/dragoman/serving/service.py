@@ -1,112 +1,217 @@
-"""Texts in, translations out, for many who ask at once: cut into sentences, let in, translated, put together."""
+"""The translation service behind the routes: splits texts into sentences, queues them and joins the answers."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import contextlib
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
-from dragoman.decoding.document import Document
-from dragoman.serving.dispatch import Dispatcher
-from dragoman.serving.facts import Facts
-from dragoman.serving.limits import Limits
-from dragoman.serving.piece import Piece, Wish, cost_of
-from dragoman.serving.refusal import BusyError, MistakenError, TooLargeError, UnknownModelError
+from starlette.requests import Request
+
+from dragoman.api_schemas import ModelInfo
+from dragoman.serving.config import Limits, LogEvent, ServiceConfig
+from dragoman.serving.dispatcher import Dispatcher
+from dragoman.serving.engine_pool import QueuedSentence
+from dragoman.serving.engine_protocol import Answer, TranslationOptions
+from dragoman.serving.errors import InvalidRequestError, OverloadedError, TooLargeError, UnknownModelError
+from dragoman.serving.keys import KeyRing, KeyUsage
+from dragoman.serving.languages import detect_languages
+from dragoman.serving.prometheus import Metrics
+from dragoman.text.cleaning import clean_line
+from dragoman.translation.document import TextDocument
+from dragoman.translation.kept import split_kept
+
+T = TypeVar("T")
+
+DETECT_CHARACTERS = 2000
+"""Number of leading characters that language detection uses."""
 
 
-class Found(NamedTuple):
-    """A text's translation, and the sentences it is made of."""
+class DocumentTranslation(NamedTuple):
+    """A text and the engine's answer to each of its sentences."""
 
-    text: str
-    document: Document
-    answers: list[dict[str, Any]]
-    """As the engines gave them, one for each sentence."""
+    document: TextDocument
+    answers: list[Answer]
 
-    def other(self, place: int) -> str:
-        """The text made of each sentence's translation in this place of its ranking, or of its last one."""
+    def text(self, rank: int = 0) -> str:
+        """Return the translated text. Each sentence has its hypothesis of rank `rank`, or its last if it has fewer."""
         ranked = [answer["hypotheses"] for answer in self.answers]
-        return self.document.joined([some[min(place, len(some) - 1)][0] for some in ranked])
+        return self.document.join([some[min(rank, len(some) - 1)]["text"] for some in ranked])
 
 
+@dataclass
 class Service:
-    """What the routes of HTTP stand on."""
+    """The state that the routes share: dispatcher, limits, keys, metrics and log."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
-        self.dispatcher = dispatcher
-        self.limits = limits
-        self.draining = False
-        """Whether it was told to stop: it answers still, but says that it is not ready."""
+    dispatcher: Dispatcher
+    limits: Limits
+    keys: KeyRing
+    metrics: Metrics
+    log: LogEvent
+    is_draining: bool = False
+    """True after SIGTERM: the service still accepts requests, but reports that it is not ready."""
+
+    @staticmethod
+    def create(config: ServiceConfig, log: LogEvent) -> "Service":
+        """Return a service whose engines are not started yet."""
+        metrics = Metrics()
+        dispatcher = Dispatcher(config, log, metrics.count_batch)
+        metrics.watch(dispatcher)
+        return Service(dispatcher, config.limits, KeyRing(config.keys), metrics, log)
 
     @property
-    def models(self) -> dict[str, Facts]:
-        return self.dispatcher.crew.facts
+    def models(self) -> dict[str, ModelInfo]:
+        """The served models, by name."""
+        return self.dispatcher.pool.models
 
     @property
-    def ready(self) -> bool:
-        return self.dispatcher.crew.ready and not self.draining
+    def is_ready(self) -> bool:
+        """True if an engine is ready and the service is not stopping."""
+        return self.dispatcher.pool.is_ready and not self.is_draining
 
-    def model(self, name: str | None, source: str | None = None, target: str | None = None) -> Facts:
-        """The one of this name, or the first from this language to that."""
+    def find_model(self, name: str | None, source: str | None = None, target: str | None = None) -> ModelInfo:
+        """Return the model called `name`, or the first model that translates from `source` to `target`."""
         if name is not None:
             if name not in self.models:
-                raise UnknownModelError(f"no model is called {_short(name)}: {_listed(list(self.models))}")
+                raise UnknownModelError(f"unknown model {_quote(name)}: give {_list(list(self.models))}")
             return self.models[name]
-        for facts in self.models.values():
-            if source in (None, facts.source) and target in (None, facts.target):
-                return facts
-        pairs = [f"{facts.source} to {facts.target}" for facts in self.models.values()]
-        raise UnknownModelError(f"no model from {_short(source)} to {_short(target)}: {_listed(pairs)}")
+        for model in self.models.values():
+            if source in (None, model.source) and target in (None, model.target):
+                return model
+        pairs = [f"{model.source} to {model.target}" for model in self.models.values()]
+        raise UnknownModelError(f"no model from {_quote(source)} to {_quote(target)}: give {_list(pairs)}")
 
-    def refuse_too_much(self, texts: Sequence[str], prefix: str = "") -> None:
-        """What one request may not bring, and what is no text."""
-        limits = self.limits
-        if len(texts) > limits.texts:
-            raise TooLargeError(f"{len(texts):,} texts: at most {limits.texts:,} in a request")
-        characters = sum(map(len, texts)) + len(prefix)
-        if characters > limits.characters:
-            raise TooLargeError(f"{characters:,} characters: at most {limits.characters:,} in a request")
+    def detect_source(self, texts: Sequence[str], target: str | None) -> str:
+        """Return the most probable source language among the models that translate into `target`."""
+        sources = {model.source for model in self.models.values() if target in (None, model.target)}
+        ranked = [code for code, _ in detect_languages("\n".join(texts)[:DETECT_CHARACTERS])]
+        return next((code for code in ranked if code in sources), next(iter(sources), ranked[0]))
+
+    def check_texts(self, texts: Sequence[str], prefix: str = "") -> None:
+        """Raise TooLargeError if the texts exceed the limits, InvalidRequestError for lone surrogates."""
+        characters, limits = sum(map(len, texts)) + len(prefix), self.limits
+        for what, size, limit in (("texts", len(texts), limits.texts), ("characters", characters, limits.characters)):
+            if size > limit:
+                raise TooLargeError(f"{size:,} {what} are too many: send at most {limit:,} per request")
         for number, text in enumerate([prefix, *texts]):
             try:
                 text.encode()
             except UnicodeEncodeError as error:
                 which = f"text {number}" if number else "prefix"
-                raise MistakenError(f"{which}: half a character at place {error.start}") from None
+                raise InvalidRequestError(f"{which}: lone surrogate at index {error.start}: remove it") from None
 
-    async def translate(self, texts: Sequence[str], wish: Wish, split: bool = True) -> list[Found]:
-        """One for each text. Whoever is cancelled while waiting leaves the queue."""
-        self.refuse_too_much(texts, wish.prefix)
-        facts = self.models[wish.model]
-        language = None if facts.source == "und" else facts.source
-        documents = [Document.of(text, language) if split else Document.of_lines(text) for text in texts]
+    async def translate(
+        self, texts: Sequence[str], options: TranslationOptions, split: bool = True
+    ) -> list[DocumentTranslation]:
+        """Return one translation per text. If the call is cancelled, its sentences are removed from the queue."""
+        self.check_texts(texts, options.prefix)
+        source = self.models[options.model].source
+        language = None if source == "und" else source
+        documents = [TextDocument.of(text, language) if split else TextDocument.of_lines(text) for text in texts]
         sentences = [sentence for document in documents for sentence in document.sentences]
-        if wish.prefix and (len(documents) != 1 or len(sentences) != 1):
-            raise MistakenError("a prefix is the beginning of one translation: give one text of one sentence")
-        answers = iter(await self._answers(sentences, wish) if sentences else [])
-        return [_joined(document, [next(answers) for _ in document.spans]) for document in documents]
+        if options.prefix and (len(documents) != 1 or len(sentences) != 1):
+            raise InvalidRequestError("prefix needs a single sentence: send one text of one sentence, or omit prefix")
+        answers = iter(await self._translate_sentences(sentences, options) if sentences else [])
+        return [DocumentTranslation(document, [next(answers) for _ in document.spans]) for document in documents]
 
-    async def _answers(self, sentences: list[str], wish: Wish) -> list[dict[str, Any]]:
-        loop, costs = asyncio.get_running_loop(), list(map(cost_of, sentences))
-        self.dispatcher.let_in(sum(costs))
-        pairs = zip(sentences, costs, strict=True)
-        pieces = [Piece(text, wish, cost, loop.time(), loop.create_future()) for text, cost in pairs]
-        self.dispatcher.put(pieces)
+    async def _translate_sentences(self, texts: list[str], options: TranslationOptions) -> list[Answer]:
+        """Translate sentences; a sentence that is kept whole is answered without an engine."""
+        self.dispatcher.require_ready()
+        parts = split_kept([clean_line(text) for text in texts], self.dispatcher.pool.vocabularies[options.model])
+        costs = [sum(part.num_tokens for part in of_text) for of_text in parts]
+        if max(costs) > self.limits.sentence_tokens:
+            most, limit = max(costs), self.limits.sentence_tokens
+            raise TooLargeError(f"a sentence has {most:,} tokens, the limit is {limit:,}: send shorter sentences")
+        read = [i for i, cost in enumerate(costs) if cost or options.prefix]
+        found = await self._translate_queued([texts[i] for i in read], [costs[i] for i in read], options)
+        answers = dict(zip(read, found, strict=True))
+        return [answers.get(i) or _keep(text, parts[i][0].kept, options) for i, text in enumerate(texts)]
+
+    async def _translate_queued(self, texts: list[str], costs: list[int], options: TranslationOptions) -> list[Answer]:
+        if not texts:
+            return []
+        loop = asyncio.get_running_loop()
+        now, new = loop.time(), loop.create_future
+        sentences = [QueuedSentence(text, options, cost, now, new()) for text, cost in zip(texts, costs, strict=True)]
+        self.dispatcher.admit(sum(costs))
+        self.dispatcher.put(sentences)
         try:
             async with asyncio.timeout(self.limits.seconds):
-                return await asyncio.gather(*(piece.answer for piece in pieces))
+                return await asyncio.gather(*(sentence.answer for sentence in sentences))
         except TimeoutError:
-            raise BusyError(f"not done within {self.limits.seconds:g} seconds: send less at once", 1.0) from None
+            raise OverloadedError(f"timeout after {self.limits.seconds:g} seconds: send less text", 1.0) from None
         finally:
-            self.dispatcher.discard(pieces)
-            for piece in pieces:
-                piece.answer.cancel()
+            self.dispatcher.queue.discard(sentences)
+            for sentence in sentences:
+                sentence.answer.cancel()
 
 
-def _joined(document: Document, answers: list[dict[str, Any]]) -> Found:
-    return Found(document.joined([answer["hypotheses"][0][0] for answer in answers]), document, answers)
+def _keep(text: str, reason: str | None, options: TranslationOptions) -> Answer:
+    """Return the answer of an engine to a sentence that is kept whole."""
+    requested: Answer = {name: [] for name in ("tokens", "alignment") if getattr(options, name)}
+    hypothesis = {"text": " ".join(text.splitlines()), "score": 0.0, "log_probability": 0.0}
+    return {"hypotheses": [hypothesis], "num_tokens": 0, "kept": reason, **requested}
 
 
-def _listed(known: list[str]) -> str:
-    return f"there is {', '.join(known[:20])}" + (" and more" if len(known) > 20 else "")
+def _list(names: list[str]) -> str:
+    return ", ".join(names[:20]) + (" or another" if len(names) > 20 else "")
 
 
-def _short(given: str | None) -> str:
-    """What somebody sent, as it may be repeated in an answer."""
-    return "anything" if given is None else repr(given[:40])
+def _quote(value: str | None) -> str:
+    """Quote and shorten a client's string for an error message."""
+    return "anything" if value is None else repr(value[:40])
+
+
+class RequestContext(NamedTuple):
+    """An authenticated request; `usage` is None if the service requires no key."""
+
+    service: Service
+    request: Request
+    usage: KeyUsage | None
+
+    @staticmethod
+    def authenticate(service: Service, request: Request, key: str | None = None) -> "RequestContext":
+        """Check the API key in the headers, or `key` from the body; raise UnknownKeyError for an unknown key."""
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        in_header = bearer.strip() if scheme.lower() == "bearer" else None
+        usage = service.keys.find(in_header or request.headers.get("x-api-key") or key)
+        if usage is not None:
+            add_log_fields(request, key=usage.key.name)
+        return RequestContext(service, request, usage)
+
+    def count_usage(self, characters: int) -> None:
+        """Count the request against the quotas of its key."""
+        if self.usage is not None:
+            self.usage.count(characters)
+
+    async def translate(
+        self, texts: Sequence[str], options: TranslationOptions, split: bool = True
+    ) -> list[DocumentTranslation]:
+        """Count the usage, translate the texts and log the request; cancel if the client disconnects."""
+        characters = sum(map(len, texts))
+        self.count_usage(characters)
+        add_log_fields(self.request, texts=len(texts), characters=characters, model=options.model)
+        return await cancel_on_disconnect(self.request, self.service.translate(texts, options, split))
+
+
+def add_log_fields(request: Request, **fields: Any) -> None:
+    """Add fields to the log line of a request."""
+    request.scope.setdefault("log_fields", {}).update(fields)
+
+
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine; cancel it if the client disconnects."""
+
+    async def wait_for_disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(wait_for_disconnect())
+    watcher.add_done_callback(lambda _: task.cancel())
+    try:
+        return await task
+    finally:
+        watcher.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watcher

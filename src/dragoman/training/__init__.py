@@ -1,1 +1,1 @@
-"""The training loop and its parts."""
+"""Training: the training loop, loss, optimizer, learning rate, checkpoints and distributed training."""

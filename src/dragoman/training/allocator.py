@@ -1,33 +1,34 @@
-"""Memory that training frees is kept for the next step: giving it back and asking again costs up to a quarter of it."""
+"""Keep freed memory for the next training step: mapping memory again takes up to a quarter of a step."""
 
 import ctypes
 import sys
 from typing import Any
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # the names of glibc's mallopt
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # parameters of glibc's mallopt
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library's allocator so; where there is none that listens, say False and do nothing.
+    """Make glibc keep freed memory for reuse; return True if glibc accepted the settings.
 
-    What the logits of a large vocabulary take is mapped anew at each step otherwise, page by page.
+    By default, glibc unmaps large arrays such as the logits and maps them again at each step.
     """
-    mallopt = _function("mallopt")
+    mallopt = _glibc("mallopt")
     if mallopt is None:
         return False
     settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20))
-    heard = [mallopt(name, value) == 1 for name, value in settings]
-    return all(heard)
+    results = [mallopt(name, value) == 1 for name, value in settings]
+    return all(results)
 
 
-def give_back_memory() -> bool:
-    """Now and then, let the system have what lies free all the same: batches of many shapes leave holes between what is
-    in use, which grow over hours. True if there was any.
+def release_free_memory() -> bool:
+    """Return free memory to the operating system; return True if memory was released.
+
+    Batches of many shapes fragment the heap, which otherwise grows over hours.
     """
-    trim = _function("malloc_trim")
+    trim = _glibc("malloc_trim")
     return trim is not None and trim(0) == 1
 
 
-def _function(name: str) -> Any:
-    """A function of glibc; None where there is another C library."""
+def _glibc(name: str) -> Any:
+    """Return a glibc function by name, or None if the C library does not have it."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None

@@ -1,7 +1,8 @@
-"""Checkpoints of a run, through torch's distributed checkpoints: saved while training goes on, durable, and verified.
+"""Checkpoints of a run: saved in the background with torch.distributed.checkpoint, durable and verified.
 
-A checkpoint is a folder `update-000000300`. It is written under another name, hashed, made durable, and only then
-renamed: one that has its name is whole. One is in flight at a time, and old ones go only after a new one is there.
+A checkpoint is a folder such as `update-000000300`. The folder is written under a temporary name, hashed, synced and
+then renamed, so a folder with its final name is complete. At most one checkpoint is being saved at a time, and old
+checkpoints are removed only after a new one is complete.
 """
 
 import shutil
@@ -9,204 +10,210 @@ import warnings
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import chain, count
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import torch
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from dragoman.config import Config
-from dragoman.data import hashed
-from dragoman.data.durable import UNFINISHED, FileInfo, digest, sync_folder, verify, write_durably
+from dragoman.io import hashed_json
+from dragoman.io.durable import UNFINISHED, FileInfo, hash_file, sync_folder, verify_files, write_durably
 from dragoman.training.parallel import Group
 
 MANIFEST: Final = "manifest.json"
-_MEND: Final = "an older checkpoint will do, if there is one"
-_ALONE: Final = "torch.distributed is disabled"
-"""How torch begins to say that one process saves alone, which is as it should be."""
+_FIX: Final = "an older checkpoint is used instead"
 
 
 class CheckpointFile(FileInfo):
-    """What a file of a checkpoint must be, byte for byte."""
+    """The name, size and hash of a file in a checkpoint."""
 
-    file: str = Field(pattern=r"^(\.metadata|__\d+_\d+\.distcp)$", description="the name that torch gave it")
-
-
-class Saved(Config):
-    """A checkpoint, short of its tensors."""
-
-    format_version: Literal[1] = Field(1, description="which layout of the folder this is")
-    update: int = Field(ge=0, description="after which update")
-    numbers: dict[str, JsonValue] = Field(description="the counters of the training")
-    processes: int = Field(ge=1, description="how many trained together")
-    threads: int = Field(ge=1, description="of each process; with the processes, what makes a run the same bit for bit")
-    files: tuple[CheckpointFile, ...] = Field((), description="what torch wrote")
+    file: str = Field(pattern=r"^(\.metadata|__\d+_\d+\.distcp)$", description="file name chosen by torch")
 
 
-@dataclass(frozen=True)
-class News:
-    """What became of a checkpoint."""
+class CheckpointManifest(Config):
+    """The manifest of a checkpoint: the training state without tensors, and the list of files."""
+
+    format_version: Literal[2] = Field(2, description="version of the folder layout")
+    update: int = Field(ge=0, description="number of the last update before the checkpoint")
+    state: dict[str, Any] = Field(description="training state without tensors")
+    processes: int = Field(ge=1, description="number of training processes")
+    threads: int = Field(ge=1, description="threads per process; another number changes results in the last bits")
+    files: tuple[CheckpointFile, ...] = Field((), description="files written by torch")
+
+
+class SaveResult(NamedTuple):
+    """The result of saving a checkpoint: the update number, and the error if saving failed."""
 
     update: int
-    problem: str | None = None
-    """Why there is none; None if it is safe on disk."""
+    error: str | None = None
+    """The reason why saving failed; None on success."""
 
 
 class Checkpoints:
-    """Those of one run. Every process of the group makes one, and all of them save and load at the same updates."""
+    """The checkpoints of one run. Every process has an instance and saves and loads at the same updates."""
 
     def __init__(self, folder: Path, keep: int, group: Group) -> None:
         self.folder, self.keep, self.group = folder, keep, group
-        self.news: deque[News] = deque()
-        self._apart = group.another_line()
-        self._sealing = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self.results: deque[SaveResult] = deque()
+        self._process_group = group.new_process_group()
+        self._sealer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._in_flight: tuple[int, Future[Any]] | None = None
-        self._bytes = 0
+        self._num_bytes = 0
 
-    def save(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Copy the state, and let it be written while training goes on. The last one is waited for."""
+    def save(self, update: int, state: Mapping[str, Any]) -> None:
+        """Wait for the previous checkpoint, copy the state, and write the copy in the background."""
         self.finish()
-        update = numbers["update"]
-        beside = self.folder / f".{_name(update)}{UNFINISHED}"
-        saved = Saved(update=update, numbers=dict(numbers), processes=self.group.size, threads=torch.get_num_threads())
+        tensors, rest = split_state(state)
+        folder = self._unfinished(update)
+        rest = deepcopy(rest)  # it is written while training goes on
+        processes, threads = self.group.world_size, torch.get_num_threads()
+        manifest = CheckpointManifest(update=update, state=rest, processes=processes, threads=threads)
         if self.group.is_first:
-            shutil.rmtree(beside, ignore_errors=True)
-        written = self._written(tensors, beside)
-        sealed = self._sealing.submit(self._seal, written, beside, saved) if self.group.is_first else written
-        self._in_flight = update, sealed
-        self._bytes = sum(tensor.nbytes for tensor in tensors.values())
-
-    def _written(self, tensors: Mapping[str, Tensor], folder: Path) -> Future[Any]:
-        warnings.filterwarnings("ignore", message=_ALONE)
-        written = async_save(
-            dict(tensors),
-            storage_writer=FileSystemWriter(folder, single_file_per_rank=True, sync_files=True, overwrite=True),
-            process_group=self._apart,
-            no_dist=self.group.size == 1,
-        )
+            shutil.rmtree(folder, ignore_errors=True)
+        writer = FileSystemWriter(folder, single_file_per_rank=True, sync_files=True, overwrite=True)
+        written = async_save(tensors, storage_writer=writer, **self._distributed())
         assert isinstance(written, Future)
-        return written
+        sealed = self._sealer.submit(self._seal, written, folder, manifest) if self.group.is_first else written
+        self._in_flight = update, sealed
+        self._num_bytes = sum(tensor.nbytes for tensor in tensors.values())
+
+    def _distributed(self) -> dict[str, Any]:
+        # torch warns that one process saves alone, which is as it should be.
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        return {"process_group": self._process_group, "no_dist": self.group.world_size == 1}
 
     def finish(self) -> None:
-        """Wait for what is being written; what became of it is news."""
+        """Wait for the checkpoint that is being written, and append the result to `results`."""
         if self._in_flight is None:
             return
         update, future = self._in_flight
         self._in_flight = None
-        problem = future.exception()
-        if problem and self.group.is_first:
-            shutil.rmtree(self.folder / f".{_name(update)}{UNFINISHED}", ignore_errors=True)
-        self.news.append(News(update, (self._no_space() or _reason(problem)) if problem else None))
+        error = future.exception()
+        if error and self.group.is_first:
+            shutil.rmtree(self._unfinished(update), ignore_errors=True)
+        self.results.append(SaveResult(update, (self._disk_full() or _reason(error)) if error else None))
 
-    def _no_space(self) -> str:
-        """That the disk is full, if it is: what torch says then has little to do with it."""
+    def _disk_full(self) -> str:
+        """Return an error message if the disk is full, else an empty string; torch's own message is misleading."""
         try:
             free = shutil.disk_usage(self.folder.parent).free
         except OSError:
             return ""
-        if free >= self._bytes:
+        if free >= self._num_bytes:
             return ""
-        return f"no space left in {self.folder}: it takes {_megabytes(self._bytes)}, and {_megabytes(free)} are free"
+        needed, left = (f"{num_bytes / 1e6:,.0f} MB" for num_bytes in (self._num_bytes, free))
+        return f"no space left in {self.folder} ({left} are free): free {needed} for a checkpoint"
 
-    def look(self) -> None:
-        """Make news of what has been written meanwhile; waits for nothing."""
+    def poll(self) -> None:
+        """Append the result to `results` if the background save is complete; do not wait."""
         if self._in_flight is not None and self._in_flight[1].done():
             self.finish()
 
-    def _seal(self, written: Future[Any], beside: Path, saved: Saved) -> None:
-        """Hash what torch wrote, once all processes have, and give it its name."""
+    def _seal(self, written: Future[Any], folder: Path, manifest: CheckpointManifest) -> None:
+        """Wait until all processes have written their files, hash the files, and give the folder its final name."""
         written.result()
         files = tuple(
-            CheckpointFile(file=path.name, sha256=digest(path), num_bytes=path.stat().st_size)
-            for path in sorted(beside.iterdir())
+            CheckpointFile(file=path.name, sha256=hash_file(path), num_bytes=path.stat().st_size)
+            for path in sorted(folder.iterdir())
         )
-        content = hashed.render(saved.model_copy(update={"files": files}).model_dump(mode="json"))
-        write_durably(beside / MANIFEST, lambda sink: sink.write(content))
-        final = self.folder / _name(saved.update)
+        content = hashed_json.render(manifest.model_copy(update={"files": files}).model_dump(mode="json"))
+        write_durably(folder / MANIFEST, content)
+        final = self.folder / _name(manifest.update)
         if final.exists():  # of the same update, and so with the same content
             shutil.rmtree(final)
-        beside.rename(final)
+        folder.rename(final)
         sync_folder(self.folder)
-        for old in self._there()[: -self.keep]:
+        for old in self._complete()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
 
-    def newest(self) -> tuple[Saved | None, list[str]]:
-        """The newest that is whole, and what is wrong with those that are newer: they are put aside."""
-        return self.group.said_by_first(self._newest() if self.group.is_first else (None, []))
+    def newest(self) -> tuple[CheckpointManifest | None, list[str]]:
+        """Return the newest intact checkpoint, and the errors of newer, damaged checkpoints, which are renamed."""
+        return self.group.broadcast_from_first(self._newest() if self.group.is_first else (None, []))
 
-    def _newest(self) -> tuple[Saved | None, list[str]]:
+    def _newest(self) -> tuple[CheckpointManifest | None, list[str]]:
         for left_over in self.folder.glob(f".*{UNFINISHED}"):
             shutil.rmtree(left_over, ignore_errors=True)
-        wrong: dict[Path, str] = {}
-        for folder in reversed(self._there()):
+        errors: dict[Path, str] = {}
+        for folder in reversed(self._complete()):
             try:
-                saved = inspected(folder)
+                manifest = read_checkpoint(folder)
             except (ValueError, OSError) as error:
-                wrong[folder] = str(error)
+                errors[folder] = str(error)
             else:
-                for damaged in wrong:
-                    damaged.rename(_unused(damaged.with_name(f"damaged-{damaged.name}")))
-                return saved, list(wrong.values())
-        if wrong:
-            told = "; ".join(reason.removesuffix(f"; {_MEND}") for reason in wrong.values())
-            raise ValueError(
-                f"no checkpoint is whole, so the run cannot go on; to begin anew, remove {self.folder}: {told}"
-            )
+                for damaged in errors:
+                    aside = damaged.with_name(f"damaged-{damaged.name}")
+                    shutil.rmtree(aside, ignore_errors=True)
+                    damaged.rename(aside)
+                return manifest, list(errors.values())
+        if errors:
+            reasons = "; ".join(reason.removesuffix(f"; {_FIX}") for reason in errors.values())
+            raise ValueError(f"no checkpoint is intact ({reasons}): remove {self.folder} to start the run over")
         return None, []
 
-    def load(self, saved: Saved, tensors: Mapping[str, Tensor]) -> None:
-        """Read the tensors of a checkpoint into these."""
-        warnings.filterwarnings("ignore", message=_ALONE)
-        reader = FileSystemReader(self.folder / _name(saved.update))
-        load(dict(tensors), storage_reader=reader, process_group=self._apart, no_dist=self.group.size == 1)
+    def load(self, manifest: CheckpointManifest, state: Mapping[str, Any]) -> None:
+        """Load the tensors of a checkpoint into the tensors of `state`."""
+        reader = FileSystemReader(self.folder / _name(manifest.update))
+        load(split_state(state)[0], storage_reader=reader, **self._distributed())
 
     def remove(self) -> None:
-        """The run is over and its model is safe."""
+        """Remove all checkpoints; call this at the end of a run."""
         if self.group.is_first:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _there(self) -> list[Path]:
-        """Oldest first."""
+    def _complete(self) -> list[Path]:
         return sorted(self.folder.glob("update-*"))
 
+    def _unfinished(self, update: int) -> Path:
+        return self.folder / f".{_name(update)}{UNFINISHED}"
 
-def inspected(folder: Path) -> Saved:
-    """What a checkpoint says of itself, if every byte of it is what was written."""
-    if not (folder / MANIFEST).is_file():
-        raise ValueError(f"{folder / MANIFEST}: the file is missing; {_MEND}")
-    body = hashed.read(folder / MANIFEST, _MEND)
+
+def split_state(state: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Split a nested state into its tensors, by dotted path, and the other values."""
+    tensors: dict[str, Tensor] = {}
+    rest: dict[str, Any] = {}
+    for key, value in state.items():
+        if isinstance(value, Tensor):
+            tensors[prefix + key] = value
+        elif isinstance(value, Mapping):
+            inner, inner_rest = split_state(value, f"{prefix}{key}.")
+            tensors |= inner
+            rest |= {key: inner_rest} if inner_rest else {}
+        else:
+            rest[key] = value
+    return tensors, rest
+
+
+def read_checkpoint(folder: Path) -> CheckpointManifest:
+    """Return the manifest of a checkpoint; raise ValueError if a file is missing or damaged."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise ValueError(f"{path}: the file is missing; {_FIX}")
+    body = hashed_json.read(path, _FIX)
+    if body.get("format_version") == 1:
+        raise ValueError(f"{path}: an older version of dragoman wrote this file; finish the run with that version")
     try:
-        saved = Saved.model_validate(body)
+        manifest = CheckpointManifest.model_validate(body)
     except ValidationError as error:
-        raise ValueError(f"{folder / MANIFEST}: {error}; {_MEND}") from error
-    if folder.name != _name(saved.update):
-        raise ValueError(f"{folder / MANIFEST}: it is of the checkpoint of update {saved.update:,}; {_MEND}")
-    verify(folder, saved.files, mend=_MEND)
-    return saved
-
-
-def _megabytes(num_bytes: int) -> str:
-    return f"{num_bytes / 1e6:,.0f} MB"
+        raise ValueError(f"{path}: invalid manifest ({error}); {_FIX}") from error
+    if folder.name != _name(manifest.update):
+        raise ValueError(f"{path}: the manifest belongs to update {manifest.update:,}; {_FIX}")
+    verify_files(folder, manifest.files, fix=_FIX)
+    return manifest
 
 
 def _name(update: int) -> str:
     return f"update-{update:09}"
 
 
-def _unused(path: Path) -> Path:
-    others = (path.with_name(f"{path.name}-{number}") for number in count(2))
-    return next(other for other in chain([path], others) if not other.exists())
-
-
-def _reason(problem: BaseException) -> str:
-    """The first cause, in words: torch wraps what went wrong in each process."""
-    failures = getattr(problem, "failures", None)
+def _reason(error: BaseException) -> str:
+    """Return the message of the original error: torch wraps the errors of all processes in one exception."""
+    failures = getattr(error, "failures", None)
     if failures:
-        problem = next(iter(failures.values()))[0]
-    return str(problem) or type(problem).__name__
+        error = next(iter(failures.values()))[0]
+    return str(error) or type(error).__name__

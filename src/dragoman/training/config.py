@@ -1,6 +1,6 @@
-"""How a model is trained: everything that decides which weights come out. No torch here: a recipe is read without it.
+"""The configuration of training. Does not import torch, so that recipes load quickly.
 
-The defaults are the paper's (section 5); what later work added is off until asked for.
+The defaults are those of the paper (section 5); methods from later work are off by default.
 """
 
 import re
@@ -12,33 +12,26 @@ from dragoman.config import Config
 from dragoman.data.order import BatchConfig
 
 CHECKPOINTS: Final = "checkpoints"
-"""The folder of a run that holds them. While it holds one, the run is not finished."""
+"""The name of the checkpoint folder in a run folder; a finished run has no checkpoints."""
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PARTS = "".join(rf"(\d+(\.\d+)?\s*{unit})?" for unit in reversed(_UNITS))
 _DURATION = rf"^(?=\d){_PARTS}$"
-"""Each unit once, the largest first."""
-
-_NO_TIME = "is not a time: write a number and a unit, such as 90s, 45m, 1.5h, 1h30m or 3d"
+"""The pattern of a duration: each unit at most once, the largest first."""
 
 
-def seconds(text: str) -> float:
-    """`90s`, `45m`, `1.5h`, `1h30m`, `3d` in seconds."""
-    parts = re.findall(r"([\d.]+)\s*([smhd])", text) if re.search(_DURATION, text.strip()) else []
+def parse_duration(text: Any) -> float:
+    """Return the number of seconds in a duration such as `90s`, `45m`, `1.5h`, `1h30m` or `3d`."""
+    is_known = isinstance(text, str) and re.search(_DURATION, text.strip())
+    parts = re.findall(r"([\d.]+)\s*([smhd])", text) if is_known else []
     total = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if not total:
-        raise ValueError(f"{text!r} {_NO_TIME}")
+        raise ValueError(f"{text!r} is not a duration: write a number and a unit, such as 90s, 45m, 1.5h, 1h30m or 3d")
     return total
 
 
-def _parsed(value: Any) -> float:
-    if isinstance(value, str):
-        return seconds(value)
-    raise ValueError(f"{value!r} {_NO_TIME}")
-
-
-def spelled(duration: float) -> str:
-    """Seconds as one would write them: the largest unit that keeps the number whole."""
+def format_duration(duration: float) -> str:
+    """Return a duration in seconds as text, in the largest unit that gives a whole number."""
     for unit, size in reversed(_UNITS.items()):
         if duration >= size and duration % size == 0:
             return f"{duration / size:.0f}{unit}"
@@ -47,15 +40,15 @@ def spelled(duration: float) -> str:
 
 Duration = Annotated[
     float,
-    BeforeValidator(_parsed),
-    PlainSerializer(spelled, return_type=str),
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
     WithJsonSchema({"type": "string", "pattern": _DURATION, "examples": ["45m", "1.5h"]}),
 ]
-"""A time, written with its unit."""
+"""A duration in seconds, written with a unit, as in `45m`."""
 
 Updates = Annotated[int, Field(ge=1)]
 Every = Updates | Duration
-"""How often: a number of updates, or a time."""
+"""An interval: a number of updates, or a duration."""
 
 Parallel = Literal["ddp", "fsdp"]
 
@@ -63,123 +56,118 @@ Factor = Literal["paper", "warmup", "inverse_sqrt", "cosine", "linear"]
 
 
 class LossConfig(Config):
-    """What is minimised."""
+    """The loss function: label smoothing and R-Drop."""
 
-    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="share of the truth given away (section 5.4)")
+    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="epsilon of label smoothing (section 5.4)")
     spread: Literal["all", "others"] = Field(
         "all",
-        description="to whom: all = epsilon / V to every token, the true one too (Szegedy, torch, Hugging Face); "
-        "others = epsilon / (V - 1) to all but the true one (tensor2tensor, fairseq)",
+        description="spread of epsilon: all = epsilon / V for every token (Szegedy et al., torch, Hugging Face); "
+        "others = epsilon / (V - 1) for every token except the true token (tensor2tensor, fairseq)",
     )
     r_drop: float = Field(
-        0.0, ge=0.0, description="weight of R-Drop (Liang et al., 2021); above 0 each batch is read twice"
+        0.0, ge=0.0, description="weight of the R-Drop loss (Liang et al., 2021); above 0: two passes per batch"
     )
 
 
 class OptimizerConfig(Config):
-    """Adam, with the paper's numbers (section 5.3)."""
+    """Hyperparameters of Adam; the defaults are those of the paper (section 5.3)."""
 
-    beta1: float = Field(0.9, ge=0.0, lt=1.0, description="memory of the gradient's mean")
-    beta2: float = Field(0.98, ge=0.0, lt=1.0, description="memory of the gradient's square")
-    epsilon: float = Field(1e-9, gt=0.0, description="added to the root of the square")
-    weight_decay: float = Field(0.0, ge=0.0, description="decoupled, on matrices only; the paper mentions none")
-    clip: float | None = Field(None, gt=0.0, description="the longest gradient let through; the paper mentions none")
+    beta1: float = Field(0.9, ge=0.0, lt=1.0, description="decay rate of the first moment")
+    beta2: float = Field(0.98, ge=0.0, lt=1.0, description="decay rate of the second moment")
+    epsilon: float = Field(1e-9, gt=0.0, description="constant added to the denominator for stability")
+    weight_decay: float = Field(0.0, ge=0.0, description="decoupled weight decay, on matrices only; none in the paper")
+    clip: float | None = Field(None, gt=0.0, description="maximum gradient norm; null (as in the paper): no clipping")
 
 
 class ScheduleConfig(Config):
-    """The learning rate: `rate` times a product of named factors of the update's number."""
+    """The learning rate: `rate` times the product of named functions of the update number."""
 
-    rate: float = Field(1.0, gt=0.0, description="what the factors are multiplied with: with warmup, the highest rate")
+    rate: float = Field(1.0, gt=0.0, description="base rate, multiplied by the factors; with warmup, the peak rate")
     factors: tuple[Factor, ...] = Field(
         ("paper",),
         min_length=1,
-        description="paper: d_model^-.5 min(n^-.5, n warmup^-1.5); warmup: up to 1 in a line; inverse_sqrt: down from "
-        "1 after warm-up; cosine, linear: down to `floor` at the last update",
+        description="factors at update n: paper: d_model^-.5 min(n^-.5, n warmup^-1.5); warmup: linear increase to 1; "
+        "inverse_sqrt: decrease from 1 after warm-up; cosine, linear: decrease to `floor` at the last update",
     )
-    warmup: int = Field(4000, ge=0, description="updates until the rate is highest")
-    floor: float = Field(0.0, ge=0.0, lt=1.0, description="where cosine and linear end, as a share of their height")
+    warmup: int = Field(4000, ge=0, description="number of warm-up updates")
+    floor: float = Field(0.0, ge=0.0, lt=1.0, description="final value of the cosine and linear factors (peak: 1)")
 
     @model_validator(mode="after")
     def _fits(self) -> "ScheduleConfig":
         if "paper" in self.factors and len(self.factors) > 1:
             others = ", ".join(factor for factor in self.factors if factor != "paper")
-            raise ValueError(f"the factor paper is a whole schedule: leave out {others or 'its repetition'}")
+            raise ValueError(f"the factor `paper` is a complete schedule: leave out {others or 'the duplicate'}")
         if len(set(self.factors)) < len(self.factors):
-            raise ValueError(f"a factor is named twice in {', '.join(self.factors)}")
+            raise ValueError(f"duplicate factor in {', '.join(self.factors)}: name each factor once")
         if {"paper", "inverse_sqrt"} & set(self.factors) and self.warmup == 0:
-            raise ValueError("paper and inverse_sqrt need a warmup of 1 or more: it is what they are measured by")
+            raise ValueError("the factors `paper` and `inverse_sqrt` need a warm-up: set warmup to 1 or more")
         return self
 
 
 class StopConfig(Config):
-    """When it is enough."""
+    """The conditions that end training."""
 
-    updates: Updates = Field(100_000, description="updates in all, which cosine and linear schedules end with")
-    time: Duration | None = Field(
-        None, description="at most this long; a run that would take longer makes fewer updates, and says so"
-    )
-    metric: Literal["loss", "bleu", "chrf"] = Field("bleu", description="what makes a validation the best so far")
-    patience: int | None = Field(None, ge=1, description="stop after so many validations without a new best")
+    updates: Updates = Field(100_000, description="maximum number of updates, at which cosine and linear schedules end")
+    time: Duration | None = Field(None, description="maximum training time; slow machines plan fewer updates")
+    metric: Literal["loss", "bleu", "chrf"] = Field("bleu", description="metric that selects the best weights")
+    patience: int | None = Field(None, ge=1, description="stop after this many validations without a new best")
 
 
 class GuardConfig(Config):
-    """A bad batch never touches the weights."""
+    """Rules for leaving out updates, so that a bad batch does not damage the weights."""
 
-    spike: float | None = Field(
-        10.0, gt=1.0, description="an update whose loss is this many times the usual one is left out; not finite always"
-    )
-    most: int = Field(20, ge=0, description="stop when more updates than this were left out in a row")
+    spike: float | None = Field(10.0, gt=1.0, description="leave out updates above this multiple of the median loss")
+    most: int = Field(20, ge=0, description="maximum number of updates left out in a row; more end the run")
 
 
 class SnapshotConfig(Config):
-    """Weights put aside while training, to be averaged at the end (section 6.1)."""
+    """Weight snapshots saved while training, to be averaged at the end (section 6.1 of the paper)."""
 
-    every: Every | None = Field(None, description="updates or time between them; the paper's is 10m")
-    average: int = Field(
-        5, ge=2, description="how many of the last ones are averaged: the paper's 5 for base, 20 for big"
-    )
+    every: Every | None = Field(None, description="updates or time between snapshots; 10m in the paper; null: none")
+    average: int = Field(5, ge=2, description="number of snapshots to average; in the paper 5 for base, 20 for big")
 
 
 class CheckpointConfig(Config):
-    """The whole state of a run, saved so that the same command goes on from it."""
+    """Checkpoints of the training state, from which the same command resumes a run."""
 
-    every: Every | None = Field(
-        "10m", validate_default=True, description="updates or time between them; null: only when a signal asks for one"
+    every: Literal["auto"] | Every | None = Field(
+        "auto",
+        description="updates or time between checkpoints; auto: the first within a minute, then at least every 10 "
+        "minutes and ten times per run; null: only on a signal",
     )
-    keep: int = Field(2, ge=1, description="how many of the last ones are kept: should one be damaged, another is used")
+    keep: int = Field(2, ge=1, description="number of checkpoints to keep, in case the newest is damaged")
 
 
 class TrainingConfig(Config):
-    """One training."""
+    """The training section of a recipe."""
 
-    batch: BatchConfig = Field(BatchConfig(), description="how pairs are gathered into batches")
+    batch: BatchConfig = Field(BatchConfig(), description="batch size, and sampling of corpora")
     batches_per_update: int = Field(1, ge=1, description="batches whose gradients are summed for one update")
     pieces: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] = Field(
-        1,
-        description="into which each batch is cut for lack of memory, doubled by itself where an allocation fails; "
-        "auto tries the longest batch before the first update",
+        1, description="microbatches per batch, doubled when memory runs out; auto tries the longest batch first"
     )
-    subword_sampling: float = Field(
-        0.0, ge=0.0, lt=1.0, description="BPE-dropout, or sampling of a unigram vocabulary: its rate"
-    )
-    loss: LossConfig = Field(LossConfig(), description="what is minimised")
-    optimizer: OptimizerConfig = Field(OptimizerConfig(), description="Adam's numbers")
-    schedule: ScheduleConfig = Field(ScheduleConfig(), description="the learning rate")
-    stop: StopConfig = Field(StopConfig(), description="when it is enough")
+    subword_sampling: float = Field(0.0, ge=0.0, lt=1.0, description="rate of BPE-dropout or unigram sampling; 0: off")
+    loss: LossConfig = Field(LossConfig(), description="the loss function")
+    optimizer: OptimizerConfig = Field(OptimizerConfig(), description="hyperparameters of Adam")
+    schedule: ScheduleConfig = Field(ScheduleConfig(), description="the learning rate schedule")
+    stop: StopConfig = Field(StopConfig(), description="conditions that end training")
     validate_every: Every = Field(1000, description="updates or time between two validations")
-    snapshots: SnapshotConfig = Field(SnapshotConfig(), description="weights to be averaged")
-    checkpoints: CheckpointConfig = Field(CheckpointConfig(), description="what a run that was killed goes on from")
-    ema: float | None = Field(
-        None,
-        gt=0.0,
-        lt=1.0,
-        description="decay of a moving average of the weights, validated and kept in their place",
+    snapshots: SnapshotConfig = Field(SnapshotConfig(), description="weights to average at the end")
+    checkpoints: CheckpointConfig = Field(CheckpointConfig(), description="saved training states to resume from")
+    ema: float | None = Field(None, gt=0.0, lt=1.0, description="decay of the moving average of weights; null: none")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="precision of matrix products; auto: bfloat16 if the CPU is fast in bfloat16, else float32"
     )
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the matrix products")
     parallel: Parallel = Field(
-        "ddp",
-        description="with several processes: ddp, each has the whole model; fsdp, each keeps a share of its weights "
-        "and gathers them when they are needed, for models that do not fit",
+        "ddp", description="ddp: each process has the whole model; fsdp: each process has a shard, for large models"
     )
-    guard: GuardConfig = Field(GuardConfig(), description="what is done about bad batches")
-    log_every: int = Field(50, ge=1, description="updates between two lines of the log")
+    loader_workers: int = Field(0, ge=0, description="worker processes that prefetch batches; 0: none")
+    guard: GuardConfig = Field(GuardConfig(), description="rules for leaving out bad updates")
+    log_every: int = Field(50, ge=1, description="updates between two log entries")
+
+
+def resolve_precision(config: TrainingConfig, fast_in_bfloat16: bool) -> TrainingConfig:
+    """Return the config with `precision: auto` replaced by the faster precision, bfloat16 or float32."""
+    if config.precision != "auto":
+        return config
+    return config.model_copy(update={"precision": "bfloat16" if fast_in_bfloat16 else "float32"})

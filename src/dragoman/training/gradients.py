@@ -1,71 +1,92 @@
-"""The gradients of the batches that one process reads for an update, and how they meet those of the others."""
+"""Gradients of an update: accumulated over batches and microbatches, and averaged over processes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from dragoman.data.batches import Batch
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.training.allocator import give_back_memory
+from dragoman.training.allocator import release_free_memory
 from dragoman.training.config import TrainingConfig
-from dragoman.training.objective import Objective
+from dragoman.training.loss import Objective
 from dragoman.training.parallel import Group
-from dragoman.training.pieces import MOST, cut, is_out_of_memory
 from dragoman.training.randomness import seed_batch
-from dragoman.training.shapes import filled_up
+from dragoman.training.shapes import pad_batch
+
+MAX_MICROBATCHES = 64
+"""The maximum number of microbatches per batch: smaller microbatches save hardly any memory."""
+
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 class Gradients:
-    """Makes them; they are where torch keeps them, at the weights."""
+    """Computes gradients and accumulates them in the `grad` attributes of the weights."""
 
     def __init__(self, model: Seq2Seq[Any, Any], config: TrainingConfig, group: Group, seed: int) -> None:
         self.objective: nn.Module = group.wrap(Objective(model, config.loss), model.parts, config.parallel)
         self.max_target, self.group, self.seed = model.max_target, group, seed
-        self.is_half = config.precision == "bfloat16"
-        self.pieces = 1 if config.pieces == "auto" else config.pieces
-        """Into which each batch is cut, for lack of memory."""
-        self._is_sharing = False
+        self.is_bfloat16 = config.precision == "bfloat16"
+        self.num_microbatches = 1 if config.pieces == "auto" else config.pieces
+        self._is_syncing = False
 
-    def of(self, share: Sequence[Batch]) -> float:
-        """Those of an update, shared with the other processes by its last backward pass; these batches' summed loss."""
-        return self._fitted(lambda: sum(self.of_batch(batch, batch is share[-1]) for batch in share))
+    def of_update(self, batches: Sequence[Batch]) -> float:
+        """Compute the gradients of an update, and return the summed loss of this process.
 
-    def try_out(self, batch: Batch) -> None:
-        """See whether memory is enough for a batch on top of another's gradients; leave nothing of it."""
-        self._fitted(lambda: self.of_batch(batch, shares=False) + self.of_batch(batch, shares=False))
+        The last backward pass averages the gradients over all processes.
+        """
+        return self._fit(lambda: sum(self.of_batch(batch, batch is batches[-1]) for batch in batches))
+
+    def try_batch(self, batch: Batch) -> None:
+        """Double the number of microbatches until a batch fits into memory; then clear the gradients."""
+        self._fit(lambda: self.of_batch(batch, sync=False) + self.of_batch(batch, sync=False))
         self.objective.zero_grad()
 
-    def _fitted(self, attempt: Callable[[], float]) -> float:
-        """What memory does not hold is cut finer, and made again."""
+    def _fit(self, compute: Callable[[], float]) -> float:
+        """Call `compute`; if memory runs out, double the number of microbatches and try again."""
         while True:
             try:
-                return attempt()
+                return compute()
             except (RuntimeError, MemoryError) as error:
-                # Once sharing has begun, others have a part of these gradients: then all must start again.
-                if not is_out_of_memory(error) or self.pieces >= MOST or self._is_sharing:
+                # Once syncing has begun, other processes have a part of these gradients: then all must start again.
+                if not is_out_of_memory(error) or self.num_microbatches >= MAX_MICROBATCHES or self._is_syncing:
                     raise
             self.objective.zero_grad()
-            give_back_memory()
-            self.pieces *= 2
+            release_free_memory()
+            self.num_microbatches *= 2
 
-    def of_batch(self, batch: Batch, shares: bool) -> float:
-        """Add those of a batch to what is there; its summed loss."""
+    def of_batch(self, batch: Batch, sync: bool) -> float:
+        """Add the gradients of a batch to the `grad` attributes of the weights; return the summed loss."""
         source, target = (torch.from_numpy(side).long() for side in (batch.source, batch.target))
-        if self.is_half:
-            source, target = filled_up(source, target, self.max_target)
+        if self.is_bfloat16:
+            source, target = pad_batch(source, target, self.max_target)
         seed_batch(self.seed, batch.index)
-        parts = list(cut(source, target, self.pieces))
-        losses = [self._of_piece(*part, shares and part is parts[-1]) for part in parts]
+        parts = list(split_batch(source, target, self.num_microbatches))
+        losses = [self._of_microbatch(*part, sync and part is parts[-1]) for part in parts]
         return sum(losses)
 
-    def _of_piece(self, source: Tensor, target: Tensor, shares: bool) -> float:
-        with nullcontext() if shares else self.group.apart(self.objective):
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.is_half):
+    def _of_microbatch(self, source: Tensor, target: Tensor, sync: bool) -> float:
+        with nullcontext() if sync else self.group.no_sync(self.objective):
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.is_bfloat16):
                 loss: Tensor = self.objective(source, target)
-            self._is_sharing = shares and self.group.size > 1
+            self._is_syncing = sync and self.group.world_size > 1
             loss.backward()  # type: ignore[no-untyped-call]
-            self._is_sharing = False
+            self._is_syncing = False
         return loss.item()
+
+
+def split_batch(
+    source: Int[Tensor, "rows source"], target: Int[Tensor, "rows target"], num_parts: int
+) -> Iterator[tuple[Int[Tensor, "_ source"], Int[Tensor, "_ target"]]]:
+    """Split a batch into `num_parts` microbatches of almost equal size, or fewer if there are fewer rows."""
+    num_parts = min(num_parts, source.shape[0])
+    yield from zip(source.tensor_split(num_parts), target.tensor_split(num_parts), strict=True)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if the error is a failed memory allocation, on a GPU or a CPU."""
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or any(text in str(error) for text in _OUT_OF_MEMORY)

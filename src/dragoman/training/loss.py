@@ -1,61 +1,80 @@
-"""Label-smoothed cross entropy, summed, with the number of tokens it was summed over (section 5.4).
+"""The loss: label-smoothed cross entropy (section 5.4 of the paper) and R-Drop, summed over tokens.
 
-`label_smoothed` takes logits and says what is meant. `projected_label_smoothed` takes what comes before the last
-projection and gives the same number and gradients with one array of the size of the logits instead of four: with a
-vocabulary of 37,000 they are most of the memory of a training step, and a good part of its time.
+`label_smoothed` and `r_drop` take logits and are the reference implementations. `projected_label_smoothed` and
+`projected_r_drop` take the hidden states before the output projection, and compute the same loss and gradients with one
+array of the size of the logits instead of four. With a vocabulary of 37,000, the logits take most of the memory of a
+training step.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.data.vocab import PAD
+from dragoman.models.seq2seq import Seq2Seq, shifted
+from dragoman.text.vocab import PAD
+from dragoman.training.config import LossConfig
 
-Spread = Literal["all", "others"]
+PAPER: Final = LossConfig()
+"""The loss of the paper: label smoothing of 0.1, without R-Drop."""
 
 ChunkLoss = Callable[[Tensor, Tensor], float]
-"""From some rows of logits and their true tokens to their summed loss; its gradient replaces the logits."""
+"""A function of logits and true tokens that returns the summed loss and overwrites the logits with the gradient."""
 
 CHUNK = 500_000
-"""Logits turned into gradients at a time: few enough to stay in the processor's cache."""
+"""The number of logits per chunk, small enough for the CPU cache."""
 
 STEP = 128
-"""Rows are filled up to a multiple of it, for the reason that `shapes.py` gives."""
+"""The number of rows is padded to a multiple of STEP; `shapes.py` explains why."""
+
+
+class Objective(nn.Module):
+    """A model and its loss as one module, so that DDP and FSDP can average the gradients."""
+
+    def __init__(self, model: Seq2Seq[Any, Any], config: LossConfig) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config
+
+    def forward(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> Float[Tensor, ""]:
+        """Return the loss summed over the target tokens."""
+        weight, read = self.model.projection.weight, shifted(target)
+        if not self.config.r_drop:
+            hidden = self.model.hidden(self.model.encode(source), read)
+            return projected_label_smoothed(hidden, weight, target, self.config).total
+        twice = self.model.hidden(self.model.encode(source.repeat(2, 1)), read.repeat(2, 1))
+        return projected_r_drop(twice.view(2, *target.shape, -1), weight, target, self.config).total
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum and its count: batches of different sizes can be added before anything is divided."""
+    """A summed loss and the number of tokens, so that losses of different batches can be added."""
 
     total: Float[Tensor, ""]
-    """Summed over the tokens, in nats."""
+    """The loss summed over tokens, in nats."""
     num_tokens: int
 
     @property
     def mean(self) -> Float[Tensor, ""]:
-        """Per token."""
+        """The mean loss per token."""
         return self.total / self.num_tokens
 
 
 def label_smoothed(
-    logits: Float[Tensor, "*shape vocabulary"],
-    target: Int[Tensor, "*shape"],
-    epsilon: float = 0.1,
-    spread: Spread = "all",
+    logits: Float[Tensor, "*shape vocabulary"], target: Int[Tensor, "*shape"], config: LossConfig = PAPER
 ) -> Loss:
-    """Cross entropy with a target distribution that keeps 1 - epsilon for the true token and spreads epsilon.
+    """Return the cross entropy with label smoothing, which distributes a probability of epsilon over the vocabulary.
 
-    Over which tokens, the paper does not say. `all`: epsilon / V on each, the true one included (Szegedy et al., 2016,
-    which the paper cites; torch, Hugging Face). `others`: epsilon / (V - 1) on all but the true one (tensor2tensor,
-    fairseq). PAD counts for nothing.
+    The paper does not specify how; `config.spread` does. `all`: epsilon / V for every token, the true token included
+    (Szegedy et al., 2016, which the paper cites; torch, Hugging Face). `others`: epsilon / (V - 1) for every token
+    except the true token (tensor2tensor, fairseq). PAD is ignored.
     """
-    on_truth, elsewhere = smooth(epsilon, logits.shape[-1], spread)
+    on_truth, elsewhere = smooth(config, logits.shape[-1])
     log_probabilities = logits.log_softmax(dim=-1)
     truth = log_probabilities.gather(-1, target[..., None]).squeeze(-1)
     per_token = -(on_truth - elsewhere) * truth - elsewhere * log_probabilities.sum(dim=-1)
@@ -63,32 +82,66 @@ def label_smoothed(
     return Loss(per_token[real].sum(), int(real.sum()))
 
 
-def projected_label_smoothed(
-    hidden: Float[Tensor, "*shape d_model"],
-    weight: Float[Tensor, "vocabulary d_model"],
+def r_drop(
+    first: Float[Tensor, "*shape vocabulary"],
+    second: Float[Tensor, "*shape vocabulary"],
     target: Int[Tensor, "*shape"],
-    epsilon: float = 0.1,
-    spread: Spread = "all",
+    config: LossConfig,
 ) -> Loss:
-    """The same for logits = hidden . weight^T; none are made for PAD."""
-    on_truth, elsewhere = smooth(epsilon, weight.shape[0], spread)
-    chunk_loss = partial(cross_entropy_then_gradient, on_truth=on_truth, elsewhere=elsewhere)
-    real = target != PAD
-    return Loss(projected(hidden[real], weight, target[real], chunk_loss), int(real.sum()))
+    """Return the R-Drop loss of two forward passes over a batch with different dropout (Liang et al., 2021).
+
+    Per token, with p and q the two passes' distributions and alpha = `config.r_drop`: the mean of their label-smoothed
+    cross entropies, plus alpha (KL(p || q) + KL(q || p)) / 2.
+    """
+    losses = [label_smoothed(logits, target, config) for logits in (first, second)]
+    log_p, log_q = first.log_softmax(dim=-1), second.log_softmax(dim=-1)
+    # KL(p || q) + KL(q || p) in one sum
+    apart = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(dim=-1)[target != PAD].sum()
+    return Loss((losses[0].total + losses[1].total) / 2 + config.r_drop * apart / 2, losses[0].num_tokens)
 
 
-def smooth(epsilon: float, vocabulary: int, spread: Spread) -> tuple[float, float]:
-    """The target probability of the true token and of every other one."""
-    if spread == "all":
+def smooth(config: LossConfig, vocabulary: int) -> tuple[float, float]:
+    """Return the label-smoothed target probabilities: of the true token, and of every other token."""
+    epsilon = config.label_smoothing
+    if config.spread == "all":
         return 1.0 - epsilon + epsilon / vocabulary, epsilon / vocabulary
     return 1.0 - epsilon, epsilon / (vocabulary - 1)
 
 
-class Projected(torch.autograd.Function):
-    """A loss of logits = hidden . weight^T whose gradient by the logits is known as soon as they are.
+def projected_label_smoothed(
+    hidden: Float[Tensor, "*shape d_model"],
+    weight: Float[Tensor, "vocabulary d_model"],
+    target: Int[Tensor, "*shape"],
+    config: LossConfig = PAPER,
+) -> Loss:
+    """Return `label_smoothed` for logits = hidden . weight^T, computed only where the target is not PAD."""
+    on_truth, elsewhere = smooth(config, weight.shape[0])
+    chunk_loss = partial(cross_entropy_then_gradient, on_truth=on_truth, elsewhere=elsewhere)
+    real = target != PAD
+    return Loss(apply_projected(hidden[real], weight, target[real], chunk_loss), int(real.sum()))
 
-    So it goes through the projection at once. `chunk_loss` gives the loss of some rows, summed, and leaves its gradient
-    where their logits stood.
+
+def projected_r_drop(
+    hidden: Float[Tensor, "two *shape d_model"],
+    weight: Float[Tensor, "vocabulary d_model"],
+    target: Int[Tensor, "*shape"],
+    config: LossConfig,
+) -> Loss:
+    """Return `r_drop` for logits = hidden . weight^T, with the two passes stacked."""
+    on_truth, elsewhere = smooth(config, weight.shape[0])
+    chunk_loss = partial(r_drop_then_gradient, alpha=config.r_drop, on_truth=on_truth, elsewhere=elsewhere)
+    real = target != PAD
+    first, second = hidden[0][real], hidden[1][real]
+    side_by_side = torch.stack([first, second], dim=1).flatten(0, 1)  # each token's two rows together
+    truth = target[real].repeat_interleave(2)
+    return Loss(apply_projected(side_by_side, weight, truth, chunk_loss), int(real.sum()))
+
+
+class ProjectedLoss(torch.autograd.Function):
+    """A loss of logits = hidden . weight^T that computes its gradients in the forward pass.
+
+    `chunk_loss` returns the summed loss of a chunk of rows and overwrites the logits with their gradient. The forward
+    pass then multiplies the gradient by the projection matrix, so that the logits can be freed.
     """
 
     @staticmethod
@@ -108,16 +161,18 @@ class Projected(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.gradients:
-            raise RuntimeError("the gradients of this loss were taken already, and are gone: compute it again")
+            raise RuntimeError(
+                "the gradients of this loss are freed after the first backward pass: compute the loss again"
+            )
         # Scaled where they are: a copy would be the largest array of the whole step.
         by_hidden, by_weight = (part.mul_(gradient) for part in ctx.gradients)
         ctx.gradients = []
         return by_hidden, by_weight, None, None
 
 
-def projected(hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkLoss) -> Tensor:
-    """A typed door to `Projected`."""
-    total = Projected.apply(hidden, weight, target, chunk_loss)  # type: ignore[no-untyped-call]
+def apply_projected(hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkLoss) -> Tensor:
+    """Call `ProjectedLoss.apply` with type annotations."""
+    total = ProjectedLoss.apply(hidden, weight, target, chunk_loss)  # type: ignore[no-untyped-call]
     assert isinstance(total, Tensor)
     return total
 
@@ -125,9 +180,9 @@ def projected(hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkL
 def cross_entropy_then_gradient(
     logits: Float[Tensor, "rows vocabulary"], target: Int[Tensor, " rows"], on_truth: float, elsewhere: float
 ) -> float:
-    """-sum_k q_k log p_k, where q is `on_truth` at the true token and `elsewhere` at every other.
+    """Return the summed cross entropy -sum_k q_k log p_k; overwrite the logits with the gradient p - q.
 
-    Its gradient is p - q.
+    The target probability q_k is `on_truth` for the true token and `elsewhere` for every other token.
     """
     p = logits.softmax(dim=-1, dtype=torch.promote_types(torch.float32, logits.dtype))
     # log(sum(exp(logits))) without another pass of exponentials: the largest p is never too small for a logarithm.
@@ -138,3 +193,32 @@ def cross_entropy_then_gradient(
     p.sub_(elsewhere).scatter_add_(1, target[:, None], p.new_full((len(p), 1), elsewhere - on_truth))
     logits.copy_(p)
     return float(loss.sum())
+
+
+def r_drop_then_gradient(
+    logits: Float[Tensor, "rows vocabulary"],
+    target: Int[Tensor, " rows"],
+    alpha: float,
+    on_truth: float,
+    elsewhere: float,
+) -> float:
+    """Return the summed R-Drop loss; overwrite the logits with the gradient.
+
+    Rows 2i and 2i + 1 are the two passes over a token. With respect to the logits of p, the gradient of KL(p || q) is
+    p (log p - log q - KL(p || q)), and the gradient of KL(q || p) is p - q.
+    """
+    log = logits.to(torch.promote_types(torch.float32, logits.dtype)).log_softmax(dim=-1)
+    truth = log.gather(1, target[:, None])
+    entropies = -(on_truth - elsewhere) * truth.double().sum() - elsewhere * log.sum(dtype=torch.float64)
+    p = log.exp()
+    log, p = log.view(-1, 2, log.shape[-1]), p.view(-1, 2, log.shape[-1])
+    gap = log[:, 0] - log[:, 1]
+    apart = p[:, 0] - p[:, 1]
+    there, back = (p[:, 0] * gap).sum(dim=-1), -(p[:, 1] * gap).sum(dim=-1)
+    gradient = p.clone().view(logits.shape)
+    gradient.sub_(elsewhere).scatter_add_(1, target[:, None], p.new_full((len(gradient), 1), elsewhere - on_truth))
+    gradient = gradient.view_as(p)
+    gradient[:, 0] += alpha * (p[:, 0] * (gap - there[:, None]) + apart)
+    gradient[:, 1] += alpha * (p[:, 1] * (-gap - back[:, None]) - apart)
+    logits.copy_(gradient.view(logits.shape).mul_(0.5))
+    return float(entropies / 2 + alpha * (there.double().sum() + back.double().sum()) / 2)

@@ -1,4 +1,4 @@
-"""The processes that train one model together: who is who, and sums over all of them. Alone, it does nothing."""
+"""A group of processes that train one model with torch.distributed. A single process does not communicate."""
 
 import os
 import warnings
@@ -22,37 +22,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Group:
-    """The processes, and which of them this one is."""
+    """A group of training processes, and the rank of this process in the group."""
 
     rank: int = 0
-    size: int = 1
+    world_size: int = 1
 
     @property
     def is_first(self) -> bool:
-        """The one that writes and speaks."""
+        """True in the process that writes files and reports events."""
         return self.rank == 0
 
     def wrap(self, module: nn.Module, parts: Sequence[nn.Module], how: Parallel) -> nn.Module:
-        """Let the gradients of a module be averaged over all processes by its backward pass.
+        """Return a module whose backward pass averages the gradients over all processes.
 
-        With `fsdp`, each process keeps a share of every weight, and of all that goes with it; the `parts` are gathered
-        one by one when their turn comes, what is in none of them for the whole pass.
+        With `fsdp`, each process keeps a shard of every weight and its optimizer state. The weights of each module
+        in `parts` are gathered when the module is called; all other weights stay gathered for the whole pass.
         """
-        if self.size == 1:
+        if self.world_size == 1:
             return module
         if how == "ddp":
             return DistributedDataParallel(module, gradient_as_bucket_view=True)
-        # Linear layers return views. What is said about those changed in place is true of none of ours: tested.
+        # Linear layers return views. The warning is about views changed in place; a test shows that none of ours is.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
-        mesh = init_device_mesh("cpu", (self.size,))
+        mesh = init_device_mesh("cpu", (self.world_size,))
         for part in parts:
             fully_shard(part, mesh=mesh)
         fully_shard(module, mesh=mesh)
         return module
 
     @contextmanager
-    def apart(self, module: nn.Module) -> Iterator[None]:
-        """Within it, gradients are only gathered here: they are averaged once, with the last batch of an update."""
+    def no_sync(self, module: nn.Module) -> Iterator[None]:
+        """Accumulate gradients within the block without averaging them over processes."""
         if isinstance(module, DistributedDataParallel):
             with module.no_sync():
                 yield
@@ -65,48 +65,48 @@ class Group:
         else:
             yield
 
-    def sums(self, numbers: list[float]) -> list[float]:
-        """Each number summed over all processes, in double precision."""
-        if self.size == 1:
+    def all_reduce(self, numbers: list[float]) -> list[float]:
+        """Return each number summed over all processes, in double precision."""
+        if self.world_size == 1:
             return numbers
         tensor = torch.tensor(numbers, dtype=torch.float64)
         dist.all_reduce(tensor)
         return tensor.tolist()
 
-    def another_line(self) -> dist.ProcessGroup | None:
-        """A second connection between the same processes, for what is said beside the training; None alone."""
-        return dist.new_group(backend="gloo") if self.size > 1 else None
+    def broadcast_from_first(self, value: T) -> T:
+        """Return the first process's value in every process."""
+        if self.world_size == 1:
+            return value
+        values = [value]
+        dist.broadcast_object_list(values)
+        return values[0]
 
-    def said_by_first(self, thing: T) -> T:
-        """What the first process has there, whatever the others have."""
-        if self.size == 1:
-            return thing
-        box = [thing]
-        dist.broadcast_object_list(box)
-        return box[0]
+    def all_gather(self, value: T) -> list[T]:
+        """Return the value of every process, in order of rank."""
+        if self.world_size == 1:
+            return [value]
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
 
-    def gathered(self, thing: T) -> list[T]:
-        """What every process has there, in order of rank."""
-        if self.size == 1:
-            return [thing]
-        box: list[Any] = [None] * self.size
-        dist.all_gather_object(box, thing)
-        return box
-
-
-def whole(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights that are shared out over processes, gathered; others as they are. Every process must call it."""
-    return {name: full(weight) for name, weight in weights.items()}
+    def new_process_group(self) -> dist.ProcessGroup | None:
+        """Return a second process group of all processes, for checkpoints; None if there is only one process."""
+        return dist.new_group(backend="gloo") if self.world_size > 1 else None
 
 
-def full(tensor: Tensor) -> Tensor:
-    """The tensor that a share is of."""
+def gather_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the full tensors of weights that may be sharded; every process must call this function."""
+    return {name: full_tensor(weight) for name, weight in weights.items()}
+
+
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the full tensor of a DTensor, or the tensor itself."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 @contextmanager
-def joined() -> Iterator[Group]:
-    """The group that the launcher's environment names; a group of one if it names none."""
+def init_group() -> Iterator[Group]:
+    """Join the process group that the environment variables describe; without RANK, yield a group of one process."""
     if "RANK" not in os.environ:
         yield Group()
         return

@@ -1,4 +1,4 @@
-"""All that is random in a batch depends on the seed and the batch's number alone: there is no generator to restore."""
+"""Random seeds: each batch is seeded by its index, so checkpoints need not save the state of generators."""
 
 import torch
 
@@ -6,10 +6,10 @@ from dragoman.data.permutation import key
 
 
 def seed_batch(seed: int, index: int) -> None:
-    """Set torch's generators for the batch of this number, counted through all epochs."""
+    """Seed torch's generators for the batch with this index, counted over all epochs."""
     torch.manual_seed(key(seed, "batch", index) >> 1)
 
 
 def seed_weights(seed: int) -> None:
-    """Set torch's generators for a model about to be initialised."""
+    """Seed torch's generators for the initialisation of a model."""
     torch.manual_seed(key(seed, "weights") >> 1)

@@ -1,6 +1,4 @@
-"""Batches of few shapes: a CPU's bfloat16 products are compiled for each size they meet, which took a fifth of a small
-model's step; for a size that was met before it costs nothing.
-"""
+"""Pad batches to few shapes, since compiling bfloat16 kernels per shape takes a fifth of a small model's time."""
 
 from typing import Final
 
@@ -8,18 +6,19 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.data.vocab import EOS, PAD
+from dragoman.text.vocab import EOS, PAD
 
 ROWS: Final = 8
 LENGTH: Final = 4
 
 
-def filled_up(
+def pad_batch(
     source: Int[Tensor, "rows source"], target: Int[Tensor, "rows target"], longest: int | None = None
 ) -> tuple[Int[Tensor, "more_rows more_source"], Int[Tensor, "more_rows more_target"]]:
-    """The same batch with lengths that are multiples of `LENGTH`, as far as `longest` allows, and rows of `ROWS`.
+    """Return the batch padded to a multiple of `ROWS` rows and of `LENGTH` tokens.
 
-    What is added counts for nothing in a loss: PAD, and pairs of an empty source and a target of PAD alone.
+    A side that would become longer than `longest` gets no more tokens. Padding does not change the loss: added tokens
+    are PAD, added rows have an empty source and a target of PAD.
     """
     extra = -len(source) % ROWS
     more_source, more_target = (

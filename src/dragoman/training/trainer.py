@@ -1,73 +1,80 @@
-"""The training loop: updates, validations, and the weights to keep. Validation comes in as a callable."""
+"""The training loop: updates, validations, checkpoints and the choice of the best weights."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch import Tensor
 
 from dragoman.data.batches import Batch, Reader
-from dragoman.data.loader import Loader
+from dragoman.data.loader import load_batches
 from dragoman.data.order import updates
-from dragoman.data.vocab import PAD
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.training.allocator import give_back_memory
-from dragoman.training.average import MovingAverage, copied, put
+from dragoman.text.vocab import PAD
+from dragoman.training.allocator import release_free_memory
+from dragoman.training.averages import MovingAverage, Snapshots, Weights, average_files, copy_weights, set_weights
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.config import CHECKPOINTS, TrainingConfig
 from dragoman.training.gradients import Gradients
-from dragoman.training.guard import Guard
-from dragoman.training.optimizer import adam, set_rate
-from dragoman.training.pace import Pace, is_due
-from dragoman.training.parallel import Group, full, whole
-from dragoman.training.schedule import Place, rate
-from dragoman.training.snapshots import Snapshots, mean
-from dragoman.training.state import numbers, restore, tensors
-from dragoman.training.watchdog import Watchdog
-from dragoman.training.wishes import SAVE, Agreed, Terminated, Wishes, heard
+from dragoman.training.optimizer import Adam
+from dragoman.training.parallel import Group, full_tensor, gather_weights
+from dragoman.training.schedule import SchedulePoint, learning_rate
+from dragoman.training.signals import SAVE, SignalRequests, Terminated
+from dragoman.training.stateful import Stateful
+from dragoman.training.time_budget import TimeBudget, checkpoint_interval, is_due
+from dragoman.training.update_guard import UpdateGuard
 
 Event = dict[str, Any]
-"""Something that happened, as it goes into the log: `event` says what."""
+"""A log entry: the key `event` is its type."""
 
-GIVE_BACK_S: Final = 20.0
-"""How often memory that lies free is given back. oneDNN compiles products for every new shape of batch and forgets
-those that were not used for long; what it keeps lies scattered, and the holes between grow for hours."""
+RELEASE_S: Final = 20.0
+"""Seconds between releases of free memory. oneDNN compiles kernels for each new batch shape, which fragment the heap;
+without releases, memory use grows for hours."""
+
+REPORT_S: Final = 0.5
+"""Seconds between `progress` events, which displays show and the log leaves out."""
+
+FIRST_LOGGED: Final = (1, 2, 5, 10, 20)
+"""The first updates to log if `log_every` is larger: on a slow machine, the first `log_every` updates take minutes."""
 
 Validate = Callable[[Seq2Seq[Any, Any]], Mapping[str, Any]]
-"""Every process calls it, with the same weights; each gets the same scores, by name."""
+"""A validation function: every process calls it with the same weights and gets the same scores, by name."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The weights that training ends with: those with the best validation."""
+class TrainingResult:
+    """The result of training: the weights with the best validation, and their scores."""
 
-    weights: Mapping[str, Tensor]
+    weights: Weights
     which: str
-    """In words: `best, after update 4,000`."""
+    """The name of the weights, such as `update 4,000`."""
     scores: Mapping[str, Any]
     updates: int
     seconds: float
-    why: str
-    """Why it stopped."""
+    stop_reason: str
+    is_still_improving: bool = False
+    """True if the last validation was the best."""
 
 
 @dataclass
-class Best:
-    """The best validation so far."""
+class BestValidation(Stateful):
+    """The best validation so far: weights, scores and the number of later validations."""
 
+    weights: Weights
+    """The weights that were validated; before the first validation, the initial weights."""
     which: str = ""
     scores: Mapping[str, Any] = field(default_factory=dict)
-    weights: Mapping[str, Tensor] = field(default_factory=dict)
     since: int = 0
-    """Validations since then."""
+    """The number of validations since the best validation."""
+    state_fields = ("weights", "which", "scores", "since")
 
-    def beaten_by(self, scores: Mapping[str, Any], metric: str) -> bool:
-        """A loss is better when it is lower, anything else when it is higher; of equals, that with the lower loss."""
+    def is_beaten_by(self, scores: Mapping[str, Any], metric: str) -> bool:
+        """Return True if these scores are better: lower loss, or higher BLEU or chrF, with ties broken by loss."""
         if not self.scores:
             return True
         new, old = scores[metric], self.scores[metric]
@@ -76,8 +83,10 @@ class Best:
         return bool(new > old)
 
 
-class Trainer:
-    """One run. Every process of the group makes one, with the same arguments."""
+class Trainer(Stateful):
+    """The trainer of a run. Every process of the group creates a trainer with the same arguments."""
+
+    state_fields = ("update", "elapsed", "num_microbatches")
 
     def __init__(
         self,
@@ -88,244 +97,295 @@ class Trainer:
         folder: Path,
         seed: int = 1,
         group: Group | None = None,
-        tell: Callable[[Event], None] = lambda _: None,
-        num_workers: int = 0,
+        on_event: Callable[[Event], None] = lambda _: None,
         d_model: int = 512,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group = group or Group()
-        if config.batches_per_update % self.group.size:
-            raise ValueError(
-                f"batches_per_update {config.batches_per_update} cannot be shared by {self.group.size} processes: "
-                "make it a multiple of their number"
-            )
-        self.plain, self.reader, self.config, self.validate, self.tell = model, reader, config, validate, tell
-        is_shared_out = config.parallel == "fsdp" and self.group.size > 1
-        self.model = deepcopy(model) if is_shared_out else model  # validated is a model that is whole
-        self.num_workers, self.d_model, self.clock = num_workers, d_model, clock
-        self.gradients = Gradients(self.model, config, self.group, seed)
-        self.optimizer = adam(self.model, config.optimizer)
-        self.moving = MovingAverage(self.model, config.ema) if config.ema else None
-        self.snapshots = Snapshots(folder / "snapshots", config.snapshots.average)
-        self.guard, self.pace, self.best = Guard(config.guard), Pace(config.stop), Best()
+        if config.batches_per_update % self.group.world_size:
+            shared = f"{self.group.world_size} processes cannot share {config.batches_per_update} batches evenly"
+            raise ValueError(f"{shared}: make training.batches_per_update a multiple of the number of processes")
+        self.full_model, self.reader, self.config, self.validate = model, reader, config, validate
+        is_sharded = config.parallel == "fsdp" and self.group.world_size > 1
+        self.model = deepcopy(model) if is_sharded else model  # validation needs a model with all its weights
+        self.on_event, self.d_model, self.clock = on_event, d_model, clock
         self.update, self.elapsed, self.begin = 0, 0.0, clock()
-        self.recent = _Recent()
-        self.wishes, self.agreed = Wishes(folder / SAVE), Agreed(pieces=self.gradients.pieces)
+        self.gradients = Gradients(self.model, config, self.group, seed)
+        self.num_microbatches = self.gradients.num_microbatches
+        """Microbatches per batch in all processes; a process out of memory uses more until the next update."""
+        self.optimizer = Adam(self.model, config.optimizer)
+        self.average = MovingAverage(self.model, config.ema) if config.ema else None
+        self.snapshots = Snapshots(folder / "snapshots", config.snapshots.average)
+        self.guard, self.budget = UpdateGuard(config.guard), TimeBudget(config.stop)
+        self.best, self.window = BestValidation(copy_weights(model)), _LogWindow()
+        self.recent = _LogWindow()
+        """The updates since the last `progress` event."""
+        self.saved_at = 0.0
+        """The elapsed seconds at the newest checkpoint."""
+        self.requests = SignalRequests(folder / SAVE, self._on_interrupt)
+        self.is_save_requested = self.is_end_requested = False
         self.checkpoints = Checkpoints(folder / CHECKPOINTS, config.checkpoints.keep, self.group)
-        self.watchdog = Watchdog(folder, self.group)
 
-    def run(self) -> Outcome:
-        """Train until it is enough, from the newest checkpoint on if there is one."""
-        self._resume()
-        share = updates(self.config.batches_per_update, self.group.size, self.group.rank, self.update)
-        indices = (index for indices in share for index in indices)
+    def run(self) -> TrainingResult:
+        """Train until a stop condition is met; resume from the newest checkpoint if there is one."""
+        self.resume()
+        own = updates(self.config.batches_per_update, self.group.world_size, self.group.rank, self.update)
+        indices = (index for indices in own for index in indices)
         self.model.train()
-        with heard(self.wishes), self.watchdog, Loader(self.reader, indices, self.num_workers) as batches:
-            while not (why := self._enough()):
-                self._next(batches)
+        loader = closing(load_batches(self.reader, indices, self.config.loader_workers))
+        with self.requests.handle(), loader as batches:
+            while not (reason := self.stop_reason()):
+                self._step(batches)
         self.checkpoints.finish()
-        self._tell_news()
-        return self._end(why)
+        self._report_checkpoints()
+        return self.finish(reason)
 
-    def _resume(self) -> None:
-        saved, wrong = self.checkpoints.newest()
-        for told in wrong:
-            self._say("damaged", checkpoint=told)
-        if saved is None:
+    @property
+    def _components(self) -> dict[str, Stateful]:
+        names = ("best", "window", "guard", "budget", "snapshots", *(["average"] if self.average else []))
+        return {name: getattr(self, name) for name in names}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the complete training state: live tensors, and values that JSON represents exactly."""
+        return {
+            "trainer": super().state_dict() | {"precision": self.config.precision},
+            "model": {name: weight.detach() for name, weight in self.model.named_parameters()},
+            "optimizer": self.optimizer.state_dict(),
+            **{name: component.state_dict() for name, component in self._components.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore all values except tensors, which a checkpoint loads in place."""
+        super().load_state_dict({name: state["trainer"][name] for name in self.state_fields})
+        self.begin, self.saved_at = self.clock() - self.elapsed, self.elapsed
+        self.recent = _LogWindow(since=self.elapsed)
+        self.gradients.num_microbatches = self.num_microbatches
+        for name, component in self._components.items():
+            component.load_state_dict(state[name])
+
+    def resume(self) -> None:
+        """Load the newest checkpoint, if there is one."""
+        manifest, errors = self.checkpoints.newest()
+        for error in errors:
+            self._emit("damaged", checkpoint=error)
+        if manifest is None:
             if self.group.is_first:
                 self.snapshots.clear()
             if self.config.pieces == "auto":
                 self._try_longest()
             return
-        restore(self, saved.numbers)
-        self.checkpoints.load(saved, tensors(self))
-        now, then = (self.group.size, torch.get_num_threads()), (saved.processes, saved.threads)
-        self._say("resumed", last=self.pace.last, **({} if now == then else {"now": now, "then": then}))
+        self.load_state_dict(manifest.state)
+        self.checkpoints.load(manifest, self.state_dict())
+        now, then = (self.group.world_size, torch.get_num_threads()), (manifest.processes, manifest.threads)
+        self._emit("resumed", last=self.budget.last, **({} if now == then else {"now": now, "then": then}))
 
     def _try_longest(self) -> None:
-        """See before the first update whether memory is enough for the batch that takes most of it."""
-        self.gradients.try_out(self.reader.longest())
-        self.agreed = replace(self.agreed, pieces=max(self.group.gathered(self.gradients.pieces)))
-        self._cut_into(self.agreed.pieces)
+        """Find the number of microbatches with which the longest batch fits into memory, before the first update."""
+        self.gradients.try_batch(self.reader.longest())
+        self.num_microbatches = max(self.group.all_gather(self.gradients.num_microbatches))
+        self._set_microbatches(self.num_microbatches)
 
-    def _enough(self) -> str:
-        """Why there is no further update; empty if there is one."""
-        if self.pace.is_over(self.update, self.elapsed):
+    def stop_reason(self) -> str:
+        """Return the reason to stop, or an empty string to continue."""
+        if self.budget.is_over(self.update, self.elapsed):
             return "all updates are made" if self.update >= self.config.stop.updates else "the time is up"
         if self.config.stop.patience and self.best.since >= self.config.stop.patience:
             return f"{self.best.since} validations brought nothing better"
         return ""
 
-    def _next(self, batches: Iterator[Batch]) -> None:
-        """One update and what follows from it."""
+    def _step(self, batches: Iterator[Batch]) -> None:
+        """Make one update; then take a snapshot, validate and save a checkpoint, each if due."""
         before = self.elapsed
-        self._make(batches)
-        if self.guard.enough:
-            raise ValueError(
-                f"{self.guard.in_a_row} updates in a row were left out (see log.jsonl): lower training.schedule.rate, "
-                "or look at the data with dragoman peek"
-            )
-        if self.pace.plan(self.update, self.elapsed):
-            self._say("planned", last=self.pace.last)
-        self.watchdog.beat(self.update, 3)
-        if is_due(GIVE_BACK_S, self.update, self.elapsed, before):
-            give_back_memory()
-        over = self.pace.is_over(self.update, self.elapsed)
-        if is_due(self.config.snapshots.every, self.update, self.elapsed, before):
-            weights = whole(copied(self.model))
+        self.make_update(batches)
+        if self.guard.is_exhausted:
+            left_out = f"{self.guard.num_rejected} updates in a row were left out (see log.jsonl)"
+            raise ValueError(f"{left_out}: lower training.schedule.rate, or inspect the data with dragoman peek")
+        if self.recent.num and (self.update == 1 or self.elapsed - self.recent.since >= REPORT_S):
+            self._emit("progress", last=self.budget.last, **self.recent.summary(self.elapsed))
+            self.recent = _LogWindow(since=self.elapsed)
+        if self.budget.plan(self.update, self.elapsed):
+            self._emit("planned", last=self.budget.last)
+        if self._is_due(RELEASE_S, before):
+            release_free_memory()
+        if self._is_due(self.config.snapshots.every, before):
+            weights = gather_weights(copy_weights(self.model))
             if self.group.is_first:
                 self.snapshots.save(weights, self.update)
-        if over or is_due(self.config.validate_every, self.update, self.elapsed, before):
-            with self._averaged():
-                self._validated(f"update {self.update:,}")
-        self._keep_safe(before)
+        if self.budget.is_over(self.update, self.elapsed) or self._is_due(self.config.validate_every, before):
+            with self._validated_weights():
+                self._validate(f"update {self.update:,}")
+            self._share_requests()
+        self._save_checkpoint(before)
 
-    def _keep_safe(self, before: float) -> None:
-        """Save the state if it is time to, or if it was asked for; and end, if that was."""
+    def _is_due(self, every: int | float | None, before: float) -> bool:
+        return is_due(every, self.update, self.elapsed, before)
+
+    def _save_checkpoint(self, before: float) -> None:
+        """Save a checkpoint if due or requested; raise KeyboardInterrupt or Terminated if stopping was requested."""
         every = self.config.checkpoints.every
-        ends = bool(every) and bool(self._enough())  # what follows, such as scoring, may be killed as well
-        if self.agreed.save or ends or is_due(every, self.update, self.elapsed, before):
-            self.checkpoints.save(tensors(self), numbers(self))
-        self.checkpoints.look()
-        if self.agreed.end:
-            self.checkpoints.finish()
-        saved = self._tell_news()
-        if self.agreed.end:
-            raise Terminated(self.update, saved)
-
-    def _tell_news(self) -> bool:
-        """Say what became of checkpoints; whether the last of them is safe."""
-        good = False
-        while self.checkpoints.news:
-            news = self.checkpoints.news.popleft()
-            good = news.problem is None
-            self._say("saved" if good else "not saved", checkpoint=news.update, reason=news.problem)
-        return good
-
-    def _make(self, batches: Iterator[Batch]) -> None:
-        """Make one update, or leave it out."""
-        self.update += 1
-        learning_rate = rate(self.config.schedule, Place(self.update, self.pace.last, self.d_model))
-        set_rate(self.optimizer, learning_rate)
-        self.watchdog.beat(self.update, 0)
-        share = [next(batches) for _ in range(self.config.batches_per_update // self.group.size)]
-        self.watchdog.beat(self.update, 1)
-        total = self.gradients.of(share)
-        self.watchdog.beat(self.update, 2)
-        loss, tokens, read = self._sums(total, share)
-        gradient = self._scaled(tokens)
-        objection = self.guard.objection(loss / tokens, gradient)
-        if objection is None:
-            self.optimizer.step()
-            if self.moving:
-                self.moving.update(self.model)
-            self.recent.add(loss, tokens, read, gradient)
+        is_last = bool(every) and bool(self.stop_reason())  # what follows, such as scoring, may be killed as well
+        if every == "auto":
+            interval = checkpoint_interval(self.budget.expected_seconds(self.update, self.elapsed))
+            is_due = self.elapsed - self.saved_at >= (interval if self.saved_at else min(60.0, interval))
         else:
-            named = self.group.gathered([str(batch) for batch in share])
-            self._say("left out", reason=objection, batches=[name for part in named for name in part])
+            is_due = self._is_due(every, before)
+        if self.is_save_requested or is_last or is_due:
+            self.checkpoints.save(self.update, self.state_dict())
+            self.saved_at = self.elapsed
+        self.checkpoints.poll()
+        if self.is_end_requested:
+            self.checkpoints.finish()
+        saved = self._report_checkpoints()
+        if self.is_end_requested:
+            raise KeyboardInterrupt if self.requests.is_interrupted else Terminated(self.update, saved)
+
+    def _report_checkpoints(self) -> bool:
+        """Emit an event for each finished checkpoint; return True if the last checkpoint was saved."""
+        saved = False
+        while self.checkpoints.results:
+            result = self.checkpoints.results.popleft()
+            saved = result.error is None
+            self._emit("saved" if saved else "not saved", checkpoint=result.update, reason=result.error)
+        return saved
+
+    def make_update(self, batches: Iterator[Batch]) -> None:
+        """Make one update, or leave it out if the guard rejects it."""
+        self.update += 1
+        rate = learning_rate(self.config.schedule, SchedulePoint(self.update, self.budget.last, self.d_model))
+        self.optimizer.set_rate(rate)
+        own = [next(batches) for _ in range(self.config.batches_per_update // self.group.world_size)]
+        total = self.gradients.of_update(own)
+        loss, target_tokens, tokens = self.reduce(total, own)
+        gradient = self.scale_gradient(target_tokens)
+        rejection = self.guard.check(loss / target_tokens, gradient)
+        if rejection is None:
+            self.optimizer.step()
+            if self.average:
+                self.average.update(self.model)
+            for window in (self.window, self.recent):
+                window.add(loss, target_tokens, tokens, gradient)
+        else:
+            names = self.group.all_gather([str(batch) for batch in own])
+            self._emit("left out", reason=rejection, batches=[name for part in names for name in part])
         self.optimizer.zero_grad()
-        if self.update % self.config.log_every == 0 and self.recent.num:
-            self._say("update", rate=learning_rate, **self.recent.summary(self.elapsed))
-            self.recent = _Recent(since=self.elapsed)
+        every = self.config.log_every
+        is_logged = self.update % every == 0 or (self.update in FIRST_LOGGED and every > FIRST_LOGGED[-1])
+        if is_logged and self.window.num:
+            self._emit("update", rate=rate, **self.window.summary(self.elapsed))
+            self.window = _LogWindow(since=self.elapsed)
 
-    def _sums(self, total: float, share: list[Batch]) -> tuple[float, float, float]:
-        """Loss, target tokens and all tokens of the update; and the first process's clock becomes everyone's.
+    def reduce(self, total: float, own: list[Batch]) -> tuple[float, float, float]:
+        """Return the loss, the target tokens and all tokens of an update, summed over all processes.
 
-        What one process was asked for, or needs, becomes known to all with the same sum.
+        The same all-reduce shares the first process's clock and the signals that any process has received.
         """
-        written = float(sum((batch.target != PAD).sum() for batch in share))
-        read = float(sum((batch.source != PAD).sum() for batch in share))
+        target = float(sum((batch.target != PAD).sum() for batch in own))
+        source = float(sum((batch.source != PAD).sum() for batch in own))
         now = self.clock() - self.begin if self.group.is_first else 0.0
         if self.group.is_first:
-            self.wishes.look()
-        mine = [
-            float(self.wishes.new_saves()),
-            float(self.wishes.end),
-            float(self.gradients.pieces > self.agreed.pieces),
-        ]
-        loss, tokens, others, self.elapsed, *asked = self.group.sums([total, written, read, now, *mine])
-        self.agreed = self.agreed.after(*asked)
-        if self.agreed.pieces > self.gradients.pieces or asked[2]:
-            self._cut_into(max(self.agreed.pieces, self.gradients.pieces))
-        return loss, tokens, tokens + others
+            self.requests.check_file()
+        is_short_of_memory = self.gradients.num_microbatches > self.num_microbatches
+        requests = map(float, (self.requests.take_saves(), self.requests.end, is_short_of_memory))
+        numbers = self.group.all_reduce([total, target, source, now, *requests])
+        loss, target, source, self.elapsed, num_saves, num_ends, num_short_of_memory = numbers
+        self.is_save_requested, self.is_end_requested = num_saves > 0, num_ends > 0
+        if num_short_of_memory:
+            self.num_microbatches *= 2
+        if num_short_of_memory or self.num_microbatches > self.gradients.num_microbatches:
+            self._set_microbatches(max(self.num_microbatches, self.gradients.num_microbatches))
+        return loss, target, target + source
 
-    def _cut_into(self, pieces: int) -> None:
-        self.gradients.pieces = pieces
-        self._say("pieces", pieces=self.agreed.pieces)
+    def _share_requests(self) -> None:
+        """Share the signals that any process has received during a validation, after which no update may follow."""
+        requests = [float(self.requests.take_saves()), float(self.requests.end)]
+        num_saves, num_ends = self.group.all_reduce(requests)
+        self.is_save_requested |= num_saves > 0
+        self.is_end_requested |= num_ends > 0
 
-    def _scaled(self, tokens: float) -> float:
-        """Make the gradient that of the loss per token, clip it, and say how long it was before."""
-        weights = [weight for weight in self.model.parameters() if weight.grad is not None]
+    def _set_microbatches(self, count: int) -> None:
+        self.gradients.num_microbatches = count
+        self._emit("pieces", pieces=self.num_microbatches)
+
+    def scale_gradient(self, tokens: float) -> float:
+        """Divide the gradient by the number of tokens and clip it; return the norm before clipping."""
         # The processes' sums were averaged, where their sum is meant.
-        torch._foreach_mul_([weight.grad for weight in weights if weight.grad is not None], self.group.size / tokens)
-        clip = self.config.optimizer.clip
-        return full(torch.nn.utils.clip_grad_norm_(weights, clip or float("inf"), foreach=True)).item()
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        torch._foreach_mul_(gradients, self.group.world_size / tokens)
+        clip = self.config.optimizer.clip or float("inf")
+        return full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip, foreach=True)).item()
 
     @contextmanager
-    def _averaged(self) -> Iterator[None]:
-        """Within it, the plain model has the weights to be validated: those of the moving average, if there is one."""
-        if self.moving is None and self.plain is self.model:
+    def _validated_weights(self) -> Iterator[None]:
+        """Put the weights to validate into the full model within the block: the moving average, if it is enabled."""
+        if self.average is None and self.full_model is self.model:
             yield
             return
-        own = copied(self.plain)
-        put(whole(self.moving.weights if self.moving else copied(self.model)), self.plain)
+        own = copy_weights(self.full_model)
+        set_weights(self.full_model, gather_weights(self.average.weights if self.average else copy_weights(self.model)))
         try:
             yield
         finally:
-            put(own, self.plain)
+            set_weights(self.full_model, own)
 
-    def _validated(self, which: str) -> None:
+    def _validate(self, which: str) -> None:
+        self._emit("validating")
         begin = self.clock()
-        scores = self.validate(self.plain)
+        scores = self.validate(self.full_model)
         self.model.train()
-        if better := self.best.beaten_by(scores, self.config.stop.metric):
-            self.best = Best(which, scores, copied(self.plain))
+        if is_best := self.best.is_beaten_by(scores, self.config.stop.metric):
+            numbers = {name: score for name, score in scores.items() if isinstance(score, int | float)}
+            self.best = BestValidation(copy_weights(self.full_model), which, numbers)
         else:
             self.best.since += 1
-        took = self.clock() - begin
-        self._say("validation", which=which, best=better, took=took, **scores)
+        took = self.group.broadcast_from_first(self.clock() - begin)  # all processes must plan the same last update
+        self._emit("validation", which=which, best=is_best, took=took, **scores)
+        self.budget.validation_seconds = took
+        self.window.skipped += took
         self.recent.skipped += took
 
-    def _end(self, why: str) -> Outcome:
-        """Try the average of the snapshots as well, and keep what validates best."""
-        snapshots = self.group.said_by_first(self.snapshots.intact())
-        lost = len(self.snapshots.written) - len(snapshots)
-        if lost > 0:
-            self._say("damaged", snapshots=lost)
+    def finish(self, reason: str) -> TrainingResult:
+        """Validate the average of the snapshots, load the best weights into the model, and return the result."""
+        snapshots = self.group.broadcast_from_first(self.snapshots.intact())
+        num_damaged = len(self.snapshots.files) - len(snapshots)
+        if num_damaged > 0:
+            self._emit("damaged", snapshots=num_damaged)
         if len(snapshots) > 1:
-            put(mean(snapshots), self.plain)
-            self._validated(f"the average of {len(snapshots)} snapshots")
-        put(self.best.weights, self.plain)
-        self._say("end", why=why, kept=self.best.which)
-        return Outcome(self.best.weights, self.best.which, self.best.scores, self.update, self.elapsed, why)
+            set_weights(self.full_model, average_files(snapshots))
+            self._validate(f"the average of {len(snapshots)} snapshots")
+        best = self.best
+        set_weights(self.full_model, best.weights)
+        self._emit("end", why=reason, kept=best.which)
+        return TrainingResult(best.weights, best.which, best.scores, self.update, self.elapsed, reason, best.since == 0)
 
-    def _say(self, event: str, **fields: Any) -> None:
+    def _on_interrupt(self) -> None:
+        """Emit an event in a thread: the signal may have come in the middle of another event."""
+        threading.Thread(target=self._emit, args=("stopping",)).start()
+
+    def _emit(self, event: str, **fields: Any) -> None:
         if self.group.is_first:
-            self.tell({"event": event, "update": self.update, "seconds": round(self.elapsed, 3), **fields})
+            self.on_event({"event": event, "update": self.update, "seconds": round(self.elapsed, 3), **fields})
 
 
 @dataclass
-class _Recent:
-    """Sums over the updates made since the last line of the log."""
+class _LogWindow(Stateful):
+    """Sums over the updates since the last `update` event."""
 
     since: float = 0.0
-    """When that was."""
+    """The elapsed seconds at the last `update` event."""
     skipped: float = 0.0
-    """Seconds that were not training."""
+    """The seconds spent on validation since then."""
     loss: float = 0.0
+    target_tokens: float = 0.0
     tokens: float = 0.0
-    read: float = 0.0
     gradient: float = 0.0
     num: int = 0
+    state_fields = ("since", "skipped", "loss", "target_tokens", "tokens", "gradient", "num")
 
-    def add(self, loss: float, tokens: float, read: float, gradient: float) -> None:
-        self.loss, self.tokens, self.read = self.loss + loss, self.tokens + tokens, self.read + read
-        self.gradient, self.num = self.gradient + gradient, self.num + 1
+    def add(self, loss: float, target_tokens: float, tokens: float, gradient: float) -> None:
+        self.loss, self.target_tokens = self.loss + loss, self.target_tokens + target_tokens
+        self.tokens, self.gradient, self.num = self.tokens + tokens, self.gradient + gradient, self.num + 1
 
     def summary(self, elapsed: float) -> dict[str, float]:
         took = max(1e-9, elapsed - self.since - self.skipped)
-        return {
-            "loss": self.loss / self.tokens,
-            "gradient": self.gradient / self.num,
-            "tokens_per_second": self.read / took,
-        }
+        means = {"loss": self.loss / self.target_tokens, "gradient": self.gradient / self.num}
+        return means | {"tokens_per_second": self.tokens / took}

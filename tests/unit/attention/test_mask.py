@@ -32,7 +32,7 @@ def test_the_neighbourhood_of_table_1_has_twice_the_neighbours_and_itself() -> N
 
 
 def test_a_negative_neighbourhood_is_refused() -> None:
-    with pytest.raises(ValueError, match="neighbours must be 0 or more, not -1"):
+    with pytest.raises(ValueError, match="neighbours -1 is negative"):
         mask.restricted(3, neighbours=-1)
 
 

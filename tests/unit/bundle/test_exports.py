@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dragoman.bundle import Bundle, Export, Proof, open_bundle, write_bundle, writing
-from dragoman.bundle.info import MANIFEST, ExportStore
+from dragoman.bundle import Bundle, Export, ExportCheck, open_bundle, write_bundle, writing
+from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.bundle.file_names import MANIFEST
+from dragoman.bundle.info import ExportStore
 from dragoman.bundle.writing import store_alignment_heads, store_export
-from dragoman.data import hashed
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.durable import DamageError, FileInfo, digest
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
-from dragoman.export.binary import serialise
 from dragoman.export.ctranslate2 import weights_file
-from dragoman.export.layout import what_is_wrong
+from dragoman.export.layout import find_layout_error
+from dragoman.export.model_bin import write_model_bin
 from dragoman.export.variables import variables
+from dragoman.io import hashed_json
+from dragoman.io.durable import DamageError, FileInfo, hash_file
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
-PROOF = Proof(texts=5, identical=5, largest_difference=1e-6, mean_difference=1e-7, held_out=True)
+PROOF = ExportCheck(texts=5, identical=5, largest_difference=1e-6, mean_difference=1e-7, held_out=True)
 
 
 def described(content: bytes, store: ExportStore = "float32", kept: bool = True) -> Export:
@@ -68,14 +69,14 @@ def refused(folder: Path, file: str) -> None:
 
 def test_what_is_stored_is_there_beside_the_rest_which_stays(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(GOLDEN, tmp_path / "model"))
-    before = {path.name: digest(path) for path in copy.iterdir() if path.name != MANIFEST}
+    before = {path.name: hash_file(path) for path in copy.iterdir() if path.name != MANIFEST}
     sha256 = open_bundle(copy).sha256
     bundle = exported(copy)
     (export,) = bundle.exports
     assert (copy / export.file.file).read_bytes() == weights_file(bundle)
     assert export.proof == PROOF
     assert bundle.sha256 != sha256
-    assert {name: digest(copy / name) for name in before} == before
+    assert {name: hash_file(copy / name) for name in before} == before
 
 
 def test_the_model_has_the_same_hash_however_it_is_exported(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def sealed(folder: Path, content: bytes | None = None, **changes: Any) -> None:
     true = {"file": path.name, "sha256": hashlib.sha256(data).hexdigest(), "num_bytes": len(data)}
     body["files"] = [true if info["file"] == path.name else info for info in body["files"]]
     body["exports"][0] |= {"file": true, **changes}
-    (folder / MANIFEST).write_bytes(hashed.render(body))
+    (folder / MANIFEST).write_bytes(hashed_json.render(body))
 
 
 def linked(folder: Path) -> None:
@@ -240,7 +241,7 @@ def linked(folder: Path) -> None:
 def unanswered(folder: Path) -> None:
     body = json.loads((folder / MANIFEST).read_text())["manifest"]
     body["files"] = [info for info in body["files"] if not info["file"].startswith("ctranslate2.float32")]
-    (folder / MANIFEST).write_bytes(hashed.render(body))
+    (folder / MANIFEST).write_bytes(hashed_json.render(body))
 
 
 def renamed(name: str) -> Callable[[Path], None]:
@@ -258,16 +259,16 @@ def absurd(folder: Path) -> None:
     for info in [*body["files"], body["exports"][0]["file"]]:
         if info["file"] == path.name:
             info["num_bytes"] = 1 << 60
-    (folder / MANIFEST).write_bytes(hashed.render(body))
+    (folder / MANIFEST).write_bytes(hashed_json.render(body))
 
 
 WHEN_OPENED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a file outside the folder": (linked, r"ctranslate2\.float32.*: the file is a link that leads out"),
-    "a file that the manifest does not answer for": (unanswered, r"does not answer for ctranslate2\.float32"),
+    "a file outside the folder": (linked, r"ctranslate2\.float32.*: the file is a symbolic link"),
+    "a file that the manifest does not answer for": (unanswered, r"does not list ctranslate2\.float32"),
     "a size that cannot be": (absurd, r"ctranslate2\.float32.*: the file has \d+ bytes instead of 1152921504606846976"),
     "a path that goes up": (renamed("../secret"), r"manifest\.json: exports\.0\.file\.file: String should match"),
     "a path from the root": (renamed("/etc/hostname"), r"manifest\.json: exports\.0\.file\.file: String should match"),
-    "another file than it answers for": (renamed("README.md"), r"does not answer for README\.md"),
+    "another file than it answers for": (renamed("README.md"), r"does not list README\.md"),
     "an engine that does not exist": (lambda f: sealed(f, engine="pickle"), r"manifest\.json: exports\.0\.engine"),
     "a key we do not know": (lambda f: sealed(f, run="rm"), r"manifest\.json: exports\.0\.run: Extra inputs"),
 }
@@ -299,7 +300,7 @@ def written(**changes: Any) -> Callable[[Bundle], bytes]:
 
     def content(bundle: Bundle) -> bytes:
         named = variables(bundle.info.model, bundle.weights())
-        return serialise(named | {name: change(named[name]) for name, change in changes.items()}, {})
+        return write_model_bin(named | {name: change(named[name]) for name, change in changes.items()}, {})
 
     return content
 
@@ -314,7 +315,7 @@ HOSTILE: dict[str, bytes | Callable[[Bundle], bytes]] = {
     "no heads": written(**{"encoder/num_heads": lambda _: np.array(0, np.int16)}),
     "a table of too few words": written(**{"encoder/embeddings_0/weight": lambda array: array[:5]}),
     "a matrix that is too narrow": written(**{"encoder/layer_0/ffn/linear_0/weight": lambda array: array[:, :5]}),
-    "an array too many": lambda bundle: serialise(
+    "an array too many": lambda bundle: write_model_bin(
         variables(bundle.info.model, bundle.weights()) | {"decoder/start_from": np.array(1, np.int8)}, {}
     ),
     "something after the end": lambda bundle: weights_file(bundle) + b"!",
@@ -342,8 +343,8 @@ def test_a_true_file_is_not_refused(store: ExportStore, folder: Path) -> None:
     bundle = open_bundle(folder)
     heads = (AlignmentHead(layer="decoder.layers.0.cross_attention", head=1),)
     export = described(b"", store).model_copy(update={"alignment_heads": heads})
-    assert what_is_wrong(bundle, export, weights_file(bundle, store, heads)) is None
-    assert what_is_wrong(bundle, described(b"", store), weights_file(bundle, store, heads)) is not None
+    assert find_layout_error(bundle, export, weights_file(bundle, store, heads)) is None
+    assert find_layout_error(bundle, described(b"", store), weights_file(bundle, store, heads)) is not None
 
 
 def test_sealing_alone_is_accepted(folder: Path) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from dragoman.bundle import demo_folder, open_bundle
-from dragoman.bundle.info import CARD, CONFIG, MANIFEST, WEIGHTS
-from dragoman.data import hashed
+from dragoman.bundle.file_names import CARD, CONFIG, MANIFEST, WEIGHTS
+from dragoman.io import hashed_json
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
 
@@ -33,7 +33,7 @@ def sealed(folder: Path, **changes: object) -> None:
         if (folder / info["file"]).is_file():
             content = (folder / info["file"]).read_bytes()
             info |= {"sha256": hashlib.sha256(content).hexdigest(), "num_bytes": len(content)}
-    (folder / MANIFEST).write_bytes(hashed.render(body | changes))
+    (folder / MANIFEST).write_bytes(hashed_json.render(body | changes))
 
 
 def changed(folder: Path, file: str, **changes: object) -> None:
@@ -59,6 +59,13 @@ def test_a_run_is_opened_by_the_bundle_in_it(folder: Path) -> None:
     assert open_bundle(run).sha256 == open_bundle(run / "bundle").sha256
 
 
+def test_demo_names_the_built_in_model_and_a_path_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_bundle("demo").folder == demo_folder()
+    with pytest.raises(ValueError, match="there is no such folder"):
+        open_bundle("./demo")
+
+
 def test_nothing_of_the_training_stack_is_needed(folder: Path) -> None:
     code = f"""
 import sys
@@ -80,24 +87,24 @@ def test_a_file_that_the_manifest_does_not_know_is_left_alone(folder: Path) -> N
 
 
 def test_a_folder_that_is_not_there_or_is_a_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nowhere: there is no such folder; dragoman train makes one"):
+    with pytest.raises(ValueError, match=r"nowhere: there is no such folder; give a folder"):
         open_bundle(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"file: this is a file, not a model's folder"):
+    with pytest.raises(ValueError, match=r"file: this is a file, not a model folder"):
         open_bundle(tmp_path / "file")
-    with pytest.raises(ValueError, match=r"manifest\.json: the file is missing, so this is not a whole bundle"):
+    with pytest.raises(ValueError, match=r"manifest\.json: the file is missing, so this is not a complete bundle"):
         open_bundle(tmp_path)
 
 
 def test_a_prepared_folder_is_told_apart(folder: Path) -> None:
-    (folder / MANIFEST).write_bytes(hashed.render({"format_version": 1, "corpora": [], "vocabulary": []}))
+    (folder / MANIFEST).write_bytes(hashed_json.render({"format_version": 1, "corpora": [], "vocabulary": []}))
     with pytest.raises(ValueError, match="this is a prepared folder, not a model"):
         open_bundle(folder)
 
 
 def test_a_later_format_says_so(folder: Path) -> None:
     sealed(folder, format_version=2)
-    with pytest.raises(ValueError, match="format 2 is not known here; install a newer dragoman"):
+    with pytest.raises(ValueError, match="unknown format version 2; install a newer dragoman"):
         open_bundle(folder)
 
 
@@ -110,13 +117,13 @@ def test_sealing_alone_is_accepted(folder: Path) -> None:
 def test_a_vocabulary_of_another_size_is_refused(folder: Path) -> None:
     shutil.copy(GOLDEN.with_name("v1-recurrent") / "vocab.source.model", folder / "vocab.model")
     sealed(folder)
-    with pytest.raises(ValueError, match=r"the vocabulary has \(285, 285\) ids, but the model \(300, 300\)"):
+    with pytest.raises(ValueError, match=r"the vocabulary sizes are \(285, 285\), but the model has \(300, 300\)"):
         open_bundle(folder).vocab  # noqa: B018
 
 
 def test_without_a_demo_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("dragoman.bundle.reading.files", lambda _: tmp_path)
-    with pytest.raises(ValueError, match="has no demo model; train one of your own"):
+    with pytest.raises(ValueError, match="has no demo model: train"):
         demo_folder()
     shutil.copytree(GOLDEN, tmp_path / "demo")
     assert demo_folder() == tmp_path / "demo"
@@ -195,41 +202,47 @@ def with_model(**changes: object) -> Attack:
 
 
 ATTACKS: dict[str, tuple[Attack, str]] = {
-    "a pickle named as weights": (pickled, r"model\.safetensors: it cannot be read as safetensors"),
-    "a header longer than its file": (weights(struct.pack("<Q", 1 << 40) + b"{}"), r"model\.safetensors: it cannot"),
+    "a pickle named as weights": (pickled, r"model\.safetensors: not a valid safetensors file"),
+    "a header longer than its file": (
+        weights(struct.pack("<Q", 1 << 40) + b"{}"),
+        r"model\.safetensors: not a valid safetensors",
+    ),
     "a tensor beyond the end": (
         weights(header(a={"dtype": "F32", "shape": [2], "data_offsets": [0, 1 << 40]})),
-        r"model\.safetensors: it cannot",
+        r"model\.safetensors: not a valid safetensors",
     ),
     "a shape that its bytes do not fill": (
         weights(header(a={"dtype": "F32", "shape": [1 << 62, 4], "data_offsets": [0, 8]}) + bytes(8)),
-        r"model\.safetensors: it cannot",
+        r"model\.safetensors: not a valid safetensors",
     ),
     "weights that are whole numbers": (
         weights(header(a={"dtype": "I64", "shape": [1], "data_offsets": [0, 8]}) + bytes(8)),
-        "weights are F32 or F16, not I64",
+        "must be F32 or F16, not I64",
     ),
     "a model far larger than its weights": (
         with_model(d_ff=10**12),
-        "18,320 numbers, but the model of config.json has",
+        "18,320 parameters, but the model in config.json has",
     ),
-    "a config too large to read": (lambda f: changed(f, CONFIG, dragoman="x" * (1 << 20)), "bytes are too many"),
+    "a config too large to read": (lambda f: changed(f, CONFIG, dragoman="x" * (1 << 20)), "too large"),
     "a card too large to read": (
         lambda f: changed(f, CARD, title="x" * (1 << 20)),
-        r"card\.json: .* bytes are too many",
+        r"card\.json: .* too large",
     ),
-    "a manifest too large to read": (lambda f: sealed(f, more="x" * (1 << 20)), r"manifest\.json: .* no manifest is"),
+    "a manifest too large to read": (
+        lambda f: sealed(f, more="x" * (1 << 20)),
+        r"manifest\.json: .* too many for a manifest",
+    ),
     "a config without a bottom": (deep(CONFIG), r"config\.json: Invalid JSON"),
-    "a manifest without a bottom": (deep(MANIFEST), r"manifest\.json: it cannot be read"),
+    "a manifest without a bottom": (deep(MANIFEST), r"manifest\.json: not a valid manifest"),
     "a config with a key we do not know": (lambda f: changed(f, CONFIG, run="rm"), r"config\.json: run: Extra inputs"),
     "a family that does not exist": (with_model(family="pickle"), r"config\.json: model: Input tag 'pickle'"),
-    "weights outside the folder": (linked(WEIGHTS), r"model\.safetensors: the file is a link that leads out"),
-    "a manifest outside the folder": (linked(MANIFEST), r"manifest\.json: the file is a link that leads out"),
+    "weights outside the folder": (linked(WEIGHTS), r"model\.safetensors: the file is a symbolic link"),
+    "a manifest outside the folder": (linked(MANIFEST), r"manifest\.json: the file is a symbolic link"),
     "a path that goes up": (listed("../secret"), r"manifest\.json: files\.5\.file: String should match"),
     "a path from the root": (listed("/etc/hostname"), r"manifest\.json: files\.5\.file: String should match"),
-    "a vocabulary that nothing answers for": (unlisted("vocab.model"), "does not answer for one vocabulary"),
-    "two vocabularies": (listed("vocab.source.model"), "does not answer for one vocabulary"),
-    "a config that nothing answers for": (unlisted(CONFIG), r"does not answer for config\.json"),
+    "a vocabulary that nothing answers for": (unlisted("vocab.model"), "does not list exactly one vocabulary"),
+    "two vocabularies": (listed("vocab.source.model"), "does not list exactly one vocabulary"),
+    "a config that nothing answers for": (unlisted(CONFIG), r"does not list config\.json"),
 }
 
 
@@ -250,5 +263,5 @@ def test_the_canary_would_sing(tmp_path: Path) -> None:
 
 def test_an_unlisted_vocabulary_beside_the_listed_one_is_never_read(folder: Path) -> None:
     (folder / "vocab.source.model").write_bytes(b"anything")
-    with pytest.raises(ValueError, match=r"here is vocab\.model and vocab\.source\.model"):
+    with pytest.raises(ValueError, match=r"has vocab\.model and vocab\.source\.model: "):
         open_bundle(folder).vocab  # noqa: B018

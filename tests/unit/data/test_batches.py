@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dragoman.data.batches import Batch, Reader, Sampling, cells_of
+from dragoman.data.batches import Batch, Reader, SubwordSampling, cells_of
 from dragoman.data.manifest import Manifest, Prepared, PreparedCorpus
 from dragoman.data.order import BatchConfig
-from dragoman.data.ragged import Ragged
-from dragoman.data.shards import ShardInfo, Texts, write_shard
-from dragoman.data.vocab import EOS, NUM_SPECIALS, PAD
-from dragoman.data.vocab_training import VocabConfig, train_vocab
+from dragoman.data.shards import ShardInfo, ShardTexts, write_shard
+from dragoman.text.ragged import Ragged
+from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD, VocabConfig, train_vocab
 
 CONFIG = BatchConfig(tokens=80)
 
@@ -31,7 +30,9 @@ def shard(path: Path, lines: list[int], texts: bool = False) -> ShardInfo:
     """A line's lengths follow from its number: 2 to 6 for the source, 2 to 8 for the target."""
     source = ragged([side(line, 2 + line % 5, 0) for line in lines])
     target = ragged([side(line, 2 + line % 7, 1) for line in lines])
-    sentences = Texts(*(pa.array([text(what, i) for i in lines], pa.large_string()) for what in ("source", "target")))
+    sentences = ShardTexts(
+        *(pa.array([text(what, i) for i in lines], pa.large_string()) for what in ("source", "target"))
+    )
     return write_shard(path, source, target, sentences if texts else None, np.array(lines, np.int64))
 
 
@@ -59,7 +60,7 @@ def same(one: Batch, other: Batch) -> bool:
 
 def test_a_batch_holds_the_pairs_of_its_lines(prepared: Prepared) -> None:
     reader = Reader.of(prepared, CONFIG, seed=3)
-    for index in range(2 * reader.course.num_batches):
+    for index in range(2 * reader.plan.num_batches):
         batch = reader(index)
         for row, line in enumerate(batch.lines.tolist()):
             for array, length, offset in ((batch.source, 2 + line % 5, 0), (batch.target, 2 + line % 7, 1)):
@@ -69,7 +70,7 @@ def test_a_batch_holds_the_pairs_of_its_lines(prepared: Prepared) -> None:
 
 def test_a_batch_is_no_wider_than_its_longest_rows_and_keeps_to_the_budget(prepared: Prepared) -> None:
     reader = Reader.of(prepared, CONFIG, seed=3)
-    for index in range(reader.course.num_batches):
+    for index in range(reader.plan.num_batches):
         batch = reader(index)
         assert batch.index == index
         assert batch.source.shape[1] == max(2 + batch.lines % 5)
@@ -79,7 +80,7 @@ def test_a_batch_is_no_wider_than_its_longest_rows_and_keeps_to_the_budget(prepa
 
 def test_an_epoch_brings_every_line_as_often_as_its_corpus_weighs(prepared: Prepared) -> None:
     reader = Reader.of(prepared, CONFIG, seed=3)
-    batches = [reader(index) for index in range(reader.course.num_batches)]
+    batches = [reader(index) for index in range(reader.plan.num_batches)]
     for name, expected in (("news", np.repeat(np.arange(90), 2)), ("talks", np.arange(31))):
         lines = np.concatenate([batch.lines for batch in batches if batch.corpus == name])
         assert np.array_equal(np.sort(lines), expected)
@@ -95,7 +96,7 @@ def test_a_shard_without_pairs_does_no_harm(tmp_path: Path) -> None:
     shards = (shard(tmp_path / "0.arrow", []), shard(tmp_path / "1.arrow", [5, 6, 7]))
     Manifest(corpora=(PreparedCorpus(name="few", num_pairs=3, shards=shards),), vocabulary=()).save(tmp_path)
     reader = Reader.of(Prepared.open(tmp_path), CONFIG, seed=3)
-    assert sorted(np.concatenate([reader(i).lines for i in range(reader.course.num_batches)])) == [5, 6, 7]
+    assert sorted(np.concatenate([reader(i).lines for i in range(reader.plan.num_batches)])) == [5, 6, 7]
 
 
 def test_a_pickled_reader_makes_the_same_batches(prepared: Prepared) -> None:
@@ -117,7 +118,7 @@ def test_sampling_cuts_the_same_sentences_into_other_subwords(tmp_path: Path) ->
     Manifest(corpora=(PreparedCorpus(name="talks", num_pairs=31, shards=(info,)),), vocabulary=()).save(tmp_path)
     prepared = Prepared.open(tmp_path)
     vocab = train_vocab(*([text(what, i) for i in range(31)] for what in ("source", "target")), VocabConfig(size=300))
-    sampled = Reader.of(prepared, CONFIG, seed=3, sampling=Sampling(vocab, rate=0.5, seed=9))
+    sampled = Reader.of(prepared, CONFIG, seed=3, sampling=SubwordSampling(vocab, rate=0.5, seed=9))
     batch = sampled(4)
     assert batch.lines.tolist() == Reader.of(prepared, CONFIG, seed=3)(4).lines.tolist()
     for what, array, subwords in (("source", batch.source, vocab.source), ("target", batch.target, vocab.target)):
@@ -129,17 +130,17 @@ def test_each_batch_side_and_seed_draws_its_own_subwords() -> None:
     """Of one sentence 20 times on both sides, BPE-dropout makes so many spellings that no two draws are alike."""
     sentences = ["an unusually complicated sentence"] * 20
     vocab = train_vocab(sentences, sentences, VocabConfig(size=300))
-    texts = Texts(*(pa.array(sentences, pa.large_string()) for _ in range(2)))
-    draws = [Sampling(vocab, rate=0.5, seed=seed)(texts, index) for seed, index in ((1, 1), (1, 2), (2, 1))]
+    texts = ShardTexts(*(pa.array(sentences, pa.large_string()) for _ in range(2)))
+    draws = [SubwordSampling(vocab, rate=0.5, seed=seed)(texts, index) for seed, index in ((1, 1), (1, 2), (2, 1))]
     sides = [side.ids.tobytes() for rows in draws for side in (rows.source, rows.target)]
     assert len(set(sides)) == 6
-    again = Sampling(vocab, rate=0.5, seed=2)(texts, 1)
+    again = SubwordSampling(vocab, rate=0.5, seed=2)(texts, 1)
     assert [again.source.ids.tobytes(), again.target.ids.tobytes()] == sides[-2:]
 
 
 def test_sampling_without_texts_says_what_to_do(prepared: Prepared) -> None:
     vocab = train_vocab(["one two three"] * 9, ["eins zwei drei"] * 9, VocabConfig(size=290))
-    reader = Reader.of(prepared, CONFIG, seed=3, sampling=Sampling(vocab, rate=0.5, seed=9))
-    from_news = next(i for i in range(99) if reader.course.at(i).corpus == 0)
-    with pytest.raises(ValueError, match="prepare the corpus for subword sampling"):
+    reader = Reader.of(prepared, CONFIG, seed=3, sampling=SubwordSampling(vocab, rate=0.5, seed=9))
+    from_news = next(i for i in range(99) if reader.plan.at(i).corpus == 0)
+    with pytest.raises(ValueError, match="prepare the corpus with --keep-text"):
         reader(from_news)

@@ -3,10 +3,7 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from dragoman.data.clean import Cleaned
-from dragoman.data.duplicates import first_of_each, hash_pairs, without_duplicates
-from dragoman.data.problem import Problem
-from dragoman.data.report import Report
+from dragoman.data.prepare import first_of_each, hash_pairs
 
 
 def text(*lines: str) -> pa.LargeStringArray:
@@ -25,14 +22,3 @@ def test_a_hash_is_of_both_sides_and_where_one_ends() -> None:
 def test_the_first_of_equal_hashes_stays() -> None:
     hashes = np.array([[3, 1], [1, 3], [3, 1], [3, 2], [1, 3], [3, 1]], np.uint64)
     assert first_of_each(hashes).tolist() == [True, True, False, True, False, False]
-
-
-def test_duplicates_go_and_are_counted() -> None:
-    line = np.array([4, 7, 8, 9])
-    cleaned = Cleaned(text("a", "b", "a", "a"), text("x", "y", "x", "z"), line, Report(pairs=10, dropped=6))
-    found = without_duplicates(cleaned)
-    assert (found.source.to_pylist(), found.target.to_pylist()) == (["a", "b", "a"], ["x", "y", "z"])
-    assert found.line.tolist() == [4, 7, 9]
-    assert (found.report.pairs, found.report.dropped, found.report.stayed) == (10, 7, 3)
-    assert [(e.line, e.source, e.target) for e in found.report.examples[Problem.DUPLICATE]] == [(9, "a", "x")]
-    assert without_duplicates(found) is found

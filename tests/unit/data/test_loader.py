@@ -7,18 +7,22 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dragoman.data.batches import Batch, CorpusFiles, Reader
-from dragoman.data.course import Course
-from dragoman.data.loader import Loader
-from dragoman.data.order import BatchConfig, CorpusCells, plan
-from dragoman.data.ragged import Ragged
+from dragoman.data.loader import PREFETCH, load_batches
+from dragoman.data.order import BatchConfig, CorpusCells, EpochPlan, plan_order
 from dragoman.data.shards import write_shard
+from dragoman.io.durable import DamageError
+from dragoman.text.ragged import Ragged
+
+pytestmark = pytest.mark.slow
 
 
 def rows(generator: np.random.Generator, num_rows: int) -> Ragged:
@@ -32,25 +36,41 @@ def reader(tmp_path: Path) -> Reader:
     files = [tmp_path / f"{number}.arrow" for number in range(3)]
     shards = [write_shard(file, rows(generator, 60), rows(generator, 60), None, np.arange(60)) for file in files]
     cells = [np.array(info.cells, np.int64) for info in shards]
-    order = plan([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
-    return Reader(Course.of([(0, order)]), [CorpusFiles("little", tuple(files))])
+    order = plan_order([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
+    return Reader(EpochPlan.of([(0, order)]), [CorpusFiles("little", tuple(files))])
 
 
-def until_awake(loader: Loader) -> None:
-    """Waits until this process no longer makes the batches itself."""
-    begin = time.monotonic()
-    while loader._asleep:
-        assert time.monotonic() < begin + 60
-        loader._wake()
-        time.sleep(0.01)
+Batches = Generator[Batch, None, None]
 
 
-def take(loader: Loader, count: int) -> list[int]:
-    return [batch.index for batch in itertools.islice(loader, count)]
+def take(batches: Batches, count: int) -> list[int]:
+    return [batch.index for batch in itertools.islice(batches, count)]
 
 
-def no_workers_left() -> bool:
-    return multiprocessing.active_children() == []
+def workers() -> list[int]:
+    return [process.pid or 0 for process in multiprocessing.active_children()]
+
+
+class Here(list[int]):
+    """Makes batches, and lists those that were made in this process: a worker gets the reader itself."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return self.reader.__reduce__()
+
+    def __call__(self, index: int) -> Batch:
+        self.append(index)
+        return self.reader(index)
+
+    def skip(self, batches: Batches) -> Batch:
+        """Return the first batch that a worker has made."""
+        end = time.monotonic() + 60
+        while (batch := next(batches)).index in self:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        return batch
 
 
 def alike(one: Batch, other: Batch) -> bool:
@@ -63,73 +83,59 @@ def alike(one: Batch, other: Batch) -> bool:
 
 
 def test_without_workers_this_process_makes_the_batches(reader: Reader) -> None:
-    with Loader(reader, [5, 0, 7], num_workers=0) as loader:
-        assert [batch.index for batch in loader] == [5, 0, 7]
-        assert list(loader) == []
-    assert no_workers_left()
+    with closing(load_batches(reader, [5, 0, 7])) as batches:
+        assert take(batches, 3) == [5, 0, 7]
+        assert list(batches) == []
+        assert not workers()
 
 
 def test_workers_make_the_same_batches_in_the_same_order_to_the_last(reader: Reader) -> None:
-    with Loader(reader, range(3, 53), num_workers=2, prefetch=3) as loader:
-        until_awake(loader)
-        assert alike(next(loader), reader(3))
-        assert len(loader._awaited) == 5  # what was asked for, less what has come
-        assert len({worker.process.pid for _, worker in loader._awaited}) == 2
-        rest = list(loader)
-        assert all(alike(batch, reader(index)) for batch, index in zip(rest, range(4, 53), strict=True))
-        with pytest.raises(StopIteration):
-            next(loader)
-    assert no_workers_left()
+    here = Here(reader)
+    with closing(load_batches(here, range(3, 1000), num_workers=2)) as batches:
+        first = here.skip(batches)
+        num_here = len(here)
+        rest = list(batches)
+    assert [batch.index for batch in rest] == list(range(first.index + 1, 1000))
+    assert all(alike(batch, reader(batch.index)) for batch in [first, *rest])
+    assert len(here) == num_here
+    assert not workers()
 
 
-def test_nobody_waits_for_workers_to_wake_up(reader: Reader) -> None:
-    """A worker takes a good part of a second to start; this process makes its first batches in the meantime."""
-    with Loader(reader, itertools.count(), num_workers=1) as loader:
-        assert take(loader, 3) == [0, 1, 2]
-        assert loader._asleep
-        until_awake(loader)
-        assert take(loader, 30) == list(range(3, 33))
-        assert loader._awaited
+def test_workers_are_only_a_few_batches_ahead(reader: Reader) -> None:
+    here, indices = Here(reader), itertools.count()
+    with closing(load_batches(here, indices, num_workers=2)) as batches:
+        first = here.skip(batches)
+        assert next(indices) == first.index + 2 * PREFETCH + 1
+
+
+def test_the_first_batches_do_not_wait_for_the_workers(reader: Reader) -> None:
+    here = Here(reader)
+    with closing(load_batches(here, itertools.count(), num_workers=1)) as batches:
+        assert take(batches, 3) == [0, 1, 2] == here
+        first = here.skip(batches)
+        assert take(batches, 30) == list(range(first.index + 1, first.index + 31))
 
 
 def test_a_worker_that_is_killed_is_an_error_and_not_a_wait(reader: Reader) -> None:
-    with Loader(reader, itertools.count(), num_workers=1) as loader:
-        until_awake(loader)
-        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
-        with pytest.raises(RuntimeError, match=r"data worker \d .* died before batch \d+: killed by SIGKILL"):
-            take(loader, 100)
-        assert no_workers_left()
-        with pytest.raises(ValueError, match="make a new one that starts where this one stopped"):
-            next(loader)
+    here = Here(reader)
+    with closing(load_batches(here, itertools.count(), num_workers=1)) as batches:
+        here.skip(batches)
+        os.kill(workers()[0], signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="a worker process died"):
+            take(batches, 100)
+        assert eventually(lambda: not workers())
 
 
-def test_a_worker_that_is_killed_in_the_middle_of_a_batch_is_an_error_too(tmp_path: Path) -> None:
-    """A batch of a megabyte is more than a pipe holds, so the worker stands still until it is read."""
-    generator = np.random.default_rng(5)
-    info = write_shard(tmp_path / "0.arrow", rows(generator, 20_000), rows(generator, 20_000), None, np.arange(20_000))
-    cells = [CorpusCells([np.array(info.cells, np.int64)])]
-    order = plan(cells, BatchConfig(tokens=10**6), seed=8)
-    reader = Reader(Course.of([(0, order)]), [CorpusFiles("wide", (tmp_path / "0.arrow",))])
-    with Loader(reader, itertools.count(), 1) as loader:
-        until_awake(loader)
-        loader._ask()
-        assert loader._awake[0].pipe.poll(30)
-        os.kill(loader._awake[0].process.pid or 0, signal.SIGKILL)
-        with pytest.raises(RuntimeError, match="died before batch 0: killed by SIGKILL"):
-            next(loader)
-
-
-def test_a_worker_that_dies_before_it_is_awake_is_an_error(reader: Reader) -> None:
-    with Loader(reader, itertools.count(), num_workers=1) as loader:
-        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
-        assert eventually(no_workers_left)
-        with pytest.raises(RuntimeError, match="died before its first batch: killed by SIGKILL"):
-            take(loader, 100)
-    assert no_workers_left()
+def test_a_worker_that_dies_before_it_has_started_is_an_error(reader: Reader) -> None:
+    with closing(load_batches(reader, itertools.count(), num_workers=1)) as batches:
+        next(batches)
+        os.kill(workers()[0], signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="a worker process died"):
+            take(batches, 100_000)
 
 
 def replace_by_damage(reader: Reader) -> None:
-    """A new file under the old name: whoever has the old one open keeps it."""
+    """Put a new file under the old name: a process that has the old one open keeps it."""
     for file in reader.corpora[0].shards:
         file.unlink()
         file.write_bytes(b"not a shard")
@@ -137,49 +143,59 @@ def replace_by_damage(reader: Reader) -> None:
 
 def test_a_damaged_file_is_named_with_the_batch(reader: Reader) -> None:
     replace_by_damage(reader)
-    with Loader(reader, [7], num_workers=0) as loader, pytest.raises(ValueError, match=r"\.arrow") as caught:
-        next(loader)
-    assert caught.value.__notes__ == ["while batch 7 was made"]
+    with closing(load_batches(reader, [7])) as batches, pytest.raises(DamageError, match=r"\.arrow") as caught:
+        next(batches)
+    assert caught.value.__notes__ == ["while reading batch 7"]
 
 
 def test_a_damaged_file_that_a_worker_finds_is_named_with_the_batch(reader: Reader) -> None:
-    for index in range(reader.course.num_batches):
-        reader(index)
+    for index in range(reader.plan.num_batches):
+        reader(index)  # this process has all files open
     replace_by_damage(reader)
-    with Loader(reader, itertools.count(), num_workers=1) as loader:
-        until_awake(loader)
-        with pytest.raises(ValueError, match=r"batch 0: DamageError: .*\.arrow"):
-            next(loader)
-    assert no_workers_left()
+    here = Here(reader)
+    with (
+        closing(load_batches(here, itertools.count(), num_workers=1)) as batches,
+        pytest.raises(DamageError, match=r"\.arrow") as caught,
+    ):
+        here.skip(batches)
+    assert caught.value.__notes__ == [f"while reading batch {len(here)}"]
+    assert not workers()
 
 
 def interrupted(reader: Reader) -> None:
-    with Loader(reader, itertools.count(), num_workers=2) as loader:
-        next(loader)
+    with closing(load_batches(reader, itertools.count(), num_workers=2)) as batches:
+        next(batches)
         raise KeyboardInterrupt
 
 
-def test_leaving_early_ends_the_workers_at_once(reader: Reader) -> None:
-    begin = time.monotonic()
+def test_leaving_early_ends_the_workers(reader: Reader) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted(reader)
-    assert no_workers_left()
-    assert time.monotonic() - begin < 5.0
+    assert not workers()
 
 
 SCRIPT = """
-import itertools, pickle, sys, time
+import itertools, multiprocessing, pickle, sys, time
+from contextlib import closing
 from pathlib import Path
-from dragoman.data.course import Course
-from dragoman.data.loader import Loader
+from dragoman.data.loader import load_batches
+
+class Here(list):
+    def __reduce__(self):
+        return reader.__reduce__()
+
+    def __call__(self, index):
+        self.append(index)
+        return reader(index)
 
 if __name__ == "__main__":
     reader = pickle.loads(Path(sys.argv[1]).read_bytes())
-    with Loader(reader, itertools.count(), num_workers=1) as loader:
-        while loader._asleep:
-            loader._wake()
-        print(*(worker.process.pid for worker in loader._awake), flush=True)
-        for batch in loader:
+    here = Here()
+    with closing(load_batches(here, itertools.count(), num_workers=1)) as batches:
+        while next(batches).index in here[-1:]:
+            time.sleep(0.01)
+        print(*(process.pid for process in multiprocessing.active_children()), flush=True)
+        for batch in batches:
             time.sleep(0.01)
 """
 
@@ -213,7 +229,6 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-@pytest.mark.parametrize(("num_workers", "prefetch"), [(-1, 4), (2, 0)])
-def test_numbers_that_make_no_sense_are_refused(reader: Reader, num_workers: int, prefetch: int) -> None:
-    with pytest.raises(ValueError, match="0 or more workers and 1 or more batches ahead"):
-        Loader(reader, [], num_workers, prefetch)
+def test_a_negative_number_of_workers_is_refused(reader: Reader) -> None:
+    with pytest.raises(ValueError, match="-1"):
+        next(load_batches(reader, [], -1))

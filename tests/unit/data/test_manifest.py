@@ -1,4 +1,4 @@
-"""A damaged prepared folder is never opened silently: each kind of damage is found and named, with its mend."""
+"""A damaged prepared folder is never opened silently: each kind of damage is found and named, with its fix."""
 
 import hashlib
 import json
@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
-from dragoman.data.ragged import Ragged
-from dragoman.data.shards import ShardInfo, write_shard
-from dragoman.data.vocab import Vocab
-from dragoman.data.vocab_training import VocabConfig, train_vocab
+from dragoman.data.shards import Shard, ShardInfo, write_shard
+from dragoman.text.ragged import Ragged
+from dragoman.text.vocab import Vocab, VocabConfig, train_vocab
 
-MEND = "run prepare again: it rewrites only what is damaged"
+FIX = "run dragoman prepare again"
 SHARDS = ["news-0.arrow", "news-1.arrow", "talks-0.arrow"]
 FILES = [MANIFEST, "vocab.model", *SHARDS]
 
@@ -59,7 +58,7 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 def refused(folder: Path, file: str) -> str:
-    with pytest.raises(ValueError, match=f"{file}: .*{MEND}") as error:
+    with pytest.raises(ValueError, match=f"{file}: .*{FIX}") as error:
         Prepared.open(folder)
     assert str(error.value).startswith(str(folder / file))
     return str(error.value)
@@ -76,7 +75,8 @@ def test_a_prepared_folder_opens_and_gives_its_parts(folder: Path) -> None:
     prepared = Prepared.open(folder)
     assert [corpus.name for corpus in prepared.manifest.corpora] == ["news", "talks"]
     assert prepared.manifest.settings["name"] == "größe"
-    assert [prepared.shard(0, 1).num_pairs, prepared.shard(1, 0).num_pairs] == [52, 53]
+    (_, second), (third, *_) = (corpus.shards for corpus in prepared.manifest.corpora)
+    assert [Shard(folder / info.file).num_pairs for info in (second, third)] == [52, 53]
     assert Vocab.load(folder).joint
 
 
@@ -120,7 +120,7 @@ def test_twenty_truncations_are_all_found_and_named_even_without_verification(fo
         for size in random.integers(1, len(content), 4).tolist():
             (folder / file).write_bytes(content[:size])
             refused(folder, file)
-            with pytest.raises(ValueError, match=MEND):
+            with pytest.raises(ValueError, match=FIX):
                 Prepared.open(folder, verify=False)
         (folder / file).write_bytes(content)
     Prepared.open(folder)
@@ -181,13 +181,13 @@ def resealed(folder: Path, **changes: object) -> None:
 
 def test_a_manifest_of_another_version_says_so(folder: Path) -> None:
     resealed(folder, format_version=2)
-    with pytest.raises(ValueError, match=r"format 2 is not known here; it was written by another version of dragoman"):
+    with pytest.raises(ValueError, match=r"unknown format version 2; prepare the folder again"):
         Prepared.open(folder)
 
 
 def test_a_manifest_with_a_key_we_do_not_know_says_so(folder: Path) -> None:
     resealed(folder, colour="green")
-    with pytest.raises(ValueError, match=r"colour[\s\S]*another version"):
+    with pytest.raises(ValueError, match=r"colour[\s\S]*prepare the folder again"):
         Prepared.open(folder)
 
 

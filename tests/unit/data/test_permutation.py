@@ -3,7 +3,7 @@ from math import factorial, sqrt
 import numpy as np
 import pytest
 
-from dragoman.data.permutation import SORTED, key, permute, permute_one, subkeys, unpermute
+from dragoman.data.permutation import SORTED, key, permute, permute_one, subkeys
 
 SIZES = [1, 2, 3, 7, SORTED - 1, SORTED, SORTED + 1, 48, 49, 50, 1000, 4096, 4097]
 
@@ -26,13 +26,12 @@ def test_every_number_comes_exactly_once(n: int, word: int) -> None:
 
 
 @pytest.mark.parametrize("n", [*SIZES, 2**32 + 1, 10**15 + 37, 2**63 - 1])
-def test_the_inverse_brings_every_number_back(n: int) -> None:
+def test_no_two_numbers_go_to_the_same_place(n: int) -> None:
     numbers = np.unique(np.linspace(0, n - 1, 500).astype(np.uint64).clip(0, n - 1)).astype(np.int64)
     moved = permute(numbers, n, key("inverse", n))
     assert moved.min() >= 0
     assert moved.max() < n
     assert len(np.unique(moved)) == len(numbers)
-    assert np.array_equal(unpermute(moved, n, key("inverse", n)), numbers)
 
 
 def test_numbers_beyond_32_bits_spread_over_the_whole_range() -> None:
@@ -48,7 +47,6 @@ def test_sizes_and_keys_may_differ_from_number_to_number() -> None:
     together = permute(numbers, sizes, keys)
     alone = [permute_one(int(i), int(n), int(word)) for i, n, word in zip(numbers, sizes, keys, strict=True)]
     assert together.tolist() == alone
-    assert np.array_equal(unpermute(together, sizes, keys), numbers)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
@@ -106,5 +104,5 @@ def test_subkeys_differ_from_each_other_and_between_parents() -> None:
 
 
 def test_a_number_outside_is_refused() -> None:
-    with pytest.raises(AssertionError, match="numbers of"):
+    with pytest.raises(AssertionError, match="all numbers"):
         permute(np.array([0, 7]), 7, 1)

@@ -10,15 +10,16 @@ from functools import reduce
 from itertools import islice, product
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
 
-from dragoman.data.clean import Cleaned, clean, profile_of
 from dragoman.data.corpus import CorpusConfig, read_chunks
-from dragoman.data.duplicates import without_duplicates
-from dragoman.data.problem import KINDS, CleanConfig, Problem
-from dragoman.data.report import Report
+from dragoman.data.pair_cleaning import CleanPairs, clean_pairs, profile_of
+from dragoman.data.prepare import first_of_each, hash_pairs
+from dragoman.text.cleaning import CleanConfig, Problem
+from dragoman.text.cleaning_report import CleaningReport
 
 Pair = tuple[bytes, bytes]
 Planted = tuple[Pair, Pair | None]
@@ -99,8 +100,8 @@ def going(change: Callable[[int, bytes, bytes], Pair]) -> Callable[[int, Pair], 
     return lambda i, pair: (change(i, *pair), None)
 
 
-def mended(change: Callable[[int, bytes], bytes]) -> Callable[[int, Pair], Planted]:
-    """Poison on one side, by turns; mended, it is as it was."""
+def clean_line(change: Callable[[int, bytes], bytes]) -> Callable[[int, Pair], Planted]:
+    """Poison on one side, by turns; clean_line, it is as it was."""
     return lambda i, pair: ((change(i, pair[0]), pair[1]) if i % 2 else (pair[0], change(i, pair[1])), pair)
 
 
@@ -132,22 +133,22 @@ POISON: dict[Problem, Callable[[int, Pair], Planted]] = {
     Problem.EMPTY_SIDE: going(lambda i, s, t: (b"", t) if i % 2 else (s, b"")),
     Problem.BOTH_EMPTY: going(lambda i, s, t: (b"", b"")),
     Problem.WHITESPACE: going(lambda i, s, t: (BLANK[i % 6], t) if i % 2 else (s, BLANK[i // 2 % 6])),
-    Problem.CRLF: mended(lambda i, text: text + b"\r"),
-    Problem.BOM: mended(lambda i, text: b"\xef\xbb\xbf" + text),
-    Problem.LINE_SEPARATOR: mended(between("\u2028", "\u2029", "\x85", "\x0b", "\x0c")),
+    Problem.CRLF: clean_line(lambda i, text: text + b"\r"),
+    Problem.BOM: clean_line(lambda i, text: b"\xef\xbb\xbf" + text),
+    Problem.LINE_SEPARATOR: clean_line(between("\u2028", "\u2029", "\x85", "\x0b", "\x0c")),
     Problem.INVALID_UTF8: going(lambda i, s, t: (s + INVALID[i % 6], t) if i % 2 else (s, INVALID[i % 6] + t)),
-    Problem.CONTROL: mended(inside("\x00", "\x01", "\x1b", "\x7f", "\x81", "\x00\x00\x00")),
+    Problem.CONTROL: clean_line(inside("\x00", "\x01", "\x1b", "\x7f", "\x81", "\x00\x00\x00")),
     Problem.TOO_LONG: going(
         lambda i, s, t: (s * (1_000_000 // len(s)), t) if i % 2 else (s, t * (1_000_000 // len(t)))
     ),
     Problem.LENGTH_RATIO: going(lambda i, s, t: (s, (t + b" ") * 9 + t) if i % 2 else ((s + b" ") * 11 + s, t)),
     Problem.IDENTICAL: going(lambda i, s, t: (s, s) if i % 2 else (t, t)),
     Problem.LONE_SURROGATE: going(lambda i, s, t: (s + b" " + SURROGATES[i % 4], t)),
-    Problem.BIDI: mended(inside("\u202e", "\u202d", "\u2066", "\u202a", "\u200f")),
-    Problem.ZERO_WIDTH: mended(inside("\u200b", "\u200d", "\u2060", "\ufeff", "\xad")),
+    Problem.BIDI: clean_line(inside("\u202e", "\u202d", "\u2066", "\u202a", "\u200f")),
+    Problem.ZERO_WIDTH: clean_line(inside("\u200b", "\u200d", "\u2060", "\ufeff", "\xad")),
     Problem.NOT_NFC: lambda i, pair: ((pair[0], unicodedata.normalize("NFD", pair[1].decode()).encode()), pair),
     Problem.SPECIAL_TOKEN: kept(lambda i, text: text + [b" </s>", b"<pad>", b" <s> x", b" <unk>", b" [MASK]"][i % 5]),
-    Problem.WORD_MARK: mended(between("▁", " ▁")),
+    Problem.WORD_MARK: clean_line(between("▁", " ▁")),
     Problem.TOKENISED: kept(tokenised),
 }
 """The kinds that are planted line by line. Duplicates, a missing last newline and files of different length are of the
@@ -164,13 +165,17 @@ def write(folder: Path, pairs: list[Pair], end: bytes = b"\n") -> CorpusConfig:
     return CorpusConfig(source=str(folder / "train.en"), target=str(folder / "train.de"))
 
 
-def cleaned(corpus: CorpusConfig, lines_per_chunk: int) -> Cleaned:
+def cleaned(corpus: CorpusConfig, lines_per_chunk: int) -> CleanPairs:
     profile = profile_of(next(read_chunks(corpus, 4000)), SETTINGS)
-    parts = [clean(chunk, SETTINGS, profile) for chunk in read_chunks(corpus, lines_per_chunk)]
+    parts = [clean_pairs(chunk, SETTINGS, profile) for chunk in read_chunks(corpus, lines_per_chunk)]
     source, target = (pa.concat_arrays(side) for side in zip(*((p.source, p.target) for p in parts), strict=True))
     line = [line for part in parts for line in part.line.tolist()]
-    report = reduce(Report.__add__, (part.report for part in parts))
-    return without_duplicates(Cleaned(source, target, pa.array(line).to_numpy(), report))
+    report = reduce(CleaningReport.__add__, (part.report for part in parts))
+    first = first_of_each(hash_pairs(source, target))
+    num_again = int((~first).sum())
+    report += CleaningReport(dropped=num_again, counts={Problem.DUPLICATE: {"drop": num_again}} if num_again else {})
+    rows = pa.array(first)
+    return CleanPairs(source.filter(rows), target.filter(rows), np.array(line)[first], report)
 
 
 def real(folder: Path) -> list[Pair]:
@@ -185,19 +190,19 @@ def real(folder: Path) -> list[Pair]:
 
 
 @pytest.fixture(params=["made up", "multi30k"])
-def clean_pairs(request: pytest.FixtureRequest) -> list[Pair]:
+def good_pairs(request: pytest.FixtureRequest) -> list[Pair]:
     pairs = made_up(NUM_CLEAN) if request.param == "made up" else real(request.getfixturevalue("shared_data"))
     assert len(set(pairs)) == NUM_CLEAN
     return pairs
 
 
-def test_every_planted_line_is_found_by_name_and_no_clean_line_is_lost(clean_pairs: list[Pair], tmp_path: Path) -> None:
+def test_every_planted_line_is_found_by_name_and_no_clean_line_is_lost(good_pairs: list[Pair], tmp_path: Path) -> None:
     spares = iter(spare(NUM_PLANTED * (len(POISON) + 1)))
-    lines: list[tuple[Problem | None, Planted]] = [(None, (pair, pair)) for pair in clean_pairs]
+    lines: list[tuple[Problem | None, Planted]] = [(None, (pair, pair)) for pair in good_pairs]
     for problem in POISON:
         lines += [(problem, plant) for plant in planted(problem, list(islice(spares, NUM_PLANTED)))]
     random.Random(6).shuffle(lines)
-    again = [(Problem.DUPLICATE, (pair, None)) for pair in clean_pairs[1000 : 1000 + NUM_PLANTED]]
+    again = [(Problem.DUPLICATE, (pair, None)) for pair in good_pairs[1000 : 1000 + NUM_PLANTED]]
     lines += again
     found = cleaned(write(tmp_path, [raw for _, (raw, _) in lines], end=b""), 3000)
 
@@ -222,7 +227,7 @@ def test_every_planted_line_is_found_by_name_and_no_clean_line_is_lost(clean_pai
 def test_each_kind_alone_is_of_its_own_class_only(problem: Problem, tmp_path: Path) -> None:
     lines = planted(problem, spare(NUM_PLANTED))
     found = cleaned(write(tmp_path, made_up(500) + [raw for raw, _ in lines]), 10_000).report
-    assert found.counts[problem] == {KINDS[problem].policy: NUM_PLANTED}
+    assert found.counts[problem] == {problem.usual: NUM_PLANTED}
     accompanied = {Problem.WHITESPACE: {Problem.CRLF}, Problem.BOTH_EMPTY: set()}.get(problem, set())
     assert set(found.counts) - accompanied == {problem}
     assert {example.line for example in found.examples[problem]} == set(range(501, 506))
@@ -232,7 +237,7 @@ def test_one_lost_line_is_a_hard_error_with_both_counts(tmp_path: Path) -> None:
     corpus = write(tmp_path, made_up(NUM_CLEAN))
     path = tmp_path / "train.de"
     path.write_bytes(path.read_bytes().split(b"\n", 1)[1])
-    with pytest.raises(ValueError, match=rf"train\.en has {NUM_CLEAN} lines and .*train\.de has {NUM_CLEAN - 1}:"):
+    with pytest.raises(ValueError, match=rf"train\.en has {NUM_CLEAN} lines but .*train\.de has {NUM_CLEAN - 1}:"):
         list(read_chunks(corpus, 1000))
 
 
@@ -248,9 +253,9 @@ def test_a_reader_that_cuts_at_more_than_newlines_would_lose_the_alignment(tmp_p
 MEASURED = """
 import sys
 from pathlib import Path
-from dragoman.data.clean import clean, profile_of
+from dragoman.data.pair_cleaning import clean_pairs, profile_of
 from dragoman.data.corpus import CorpusConfig, read_chunks
-from dragoman.data.problem import CleanConfig
+from dragoman.text.cleaning import CleanConfig
 
 def peak():
     status = Path("/proc/self/status").read_text()
@@ -260,7 +265,7 @@ def work(source, target):
     corpus = CorpusConfig(source=source, target=target)
     profile = profile_of(next(read_chunks(corpus, 1000)), CleanConfig())
     return [(len(part.line), part.report.dropped) for part in
-            (clean(chunk, CleanConfig(), profile) for chunk in read_chunks(corpus, 1000))]
+            (clean_pairs(chunk, CleanConfig(), profile) for chunk in read_chunks(corpus, 1000))]
 
 def naive(source, target):
     return [(len(Path(path).read_bytes().split(b"\\n")) - 1, 0) for path in (source, target)]
@@ -280,6 +285,7 @@ def measured(folder: Path, mode: str) -> tuple[int, int, int]:
     return stayed, dropped, mebibytes
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
 def test_a_line_of_100_megabytes_is_never_held(tmp_path: Path) -> None:
     pairs = made_up(2500)

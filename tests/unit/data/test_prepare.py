@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dragoman.data.corpus import CorpusConfig
-from dragoman.data.manifest import Manifest
-from dragoman.data.prepare import WORKSHOP, PrepareConfig, load_reports, prepare, settings_of, suggested_size
-from dragoman.data.problem import Problem
-from dragoman.data.vocab import EOS, Vocab
-from dragoman.data.vocab_training import VocabConfig
+from dragoman.data.manifest import Manifest, Prepared
+from dragoman.data.prepare import WORK, PrepareConfig, load_reports, prepare, settings_of, suggested_size
+from dragoman.data.shards import Shard
+from dragoman.text.cleaning import Problem
+from dragoman.text.vocab import EOS, Vocab, VocabConfig
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo") for b in ("r", "st", "nd") for c in ("a", "en", "o")]
 
@@ -40,6 +40,10 @@ def config(*corpora: CorpusConfig, held_out: tuple[CorpusConfig, ...] = (), keep
     )
 
 
+def open_shard(prepared: Prepared, corpus: int, shard: int) -> Shard:
+    return Shard(prepared.folder / prepared.manifest.corpora[corpus].shards[shard].file)
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -53,7 +57,7 @@ def test_every_pair_ends_in_a_shard_once_with_its_own_line(tmp_path: Path) -> No
     assert len(corpus.shards) == 3
     seen = {}
     for number, info in enumerate(corpus.shards):
-        shard = prepared.shard(0, number)
+        shard = open_shard(prepared, 0, number)
         for row in range(info.num_pairs):
             rows = shard.rows(np.array([row]))
             assert rows.source.ids[-1] == EOS
@@ -71,7 +75,7 @@ def test_a_tag_stands_before_each_source_of_its_corpus_and_of_no_other(tmp_path:
     prepared = prepare(config(tagged, found, held_out=(held_out,)), tmp_path / "out")
     vocab = Vocab.load(tmp_path / "out")
     for number, before in enumerate(("<bt> ", "")):
-        shard = prepared.shard(number, 0)
+        shard = open_shard(prepared, number, 0)
         rows = shard.rows(np.arange(5))
         lines = sentences(200, seed=3 + number)
         for line, source, target in zip(shard.lines(np.arange(5)), rows.source.rows(), rows.target.rows(), strict=True):
@@ -90,7 +94,7 @@ def test_duplicates_stay_once_wherever_they_stand_and_are_reported(tmp_path: Pat
     assert report.dropped == 3
     assert [example.line for example in report.examples[Problem.DUPLICATE]] == [601, 602, 603]
     assert report.examples[Problem.DUPLICATE][0].source == lines[5]
-    shards = [prepared.shard(0, number) for number in range(2)]
+    shards = [open_shard(prepared, 0, number) for number in range(2)]
     kept = sorted(line for shard in shards for line in shard.lines(np.arange(shard.num_pairs)).tolist())
     assert kept == list(range(600))
 
@@ -119,15 +123,15 @@ def test_a_finished_folder_is_left_alone(tmp_path: Path) -> None:
     setup = config(write(tmp_path, "train", sentences(300, seed=6)))
     prepare(setup, tmp_path / "out")
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir() if path.name != ".lock"}
-    told: list[str] = []
-    prepare(setup, tmp_path / "out", progress=lambda what, done, total: told.append(what))
-    assert told == []
+    phases: list[str] = []
+    prepare(setup, tmp_path / "out", progress=lambda what, done, total=None, unit="": phases.append(what))
+    assert phases == []
     assert before == {
         path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir() if path.name != ".lock"
     }
 
 
-def test_a_damaged_folder_is_mended_to_the_same_bytes(tmp_path: Path) -> None:
+def test_a_damaged_folder_is_repaired_to_the_same_bytes(tmp_path: Path) -> None:
     setup = config(write(tmp_path, "train", sentences(800, seed=7)))
     prepare(setup, tmp_path / "out")
     before = content(tmp_path / "out")
@@ -143,14 +147,14 @@ def test_a_folder_prepared_otherwise_is_refused_and_not_touched(tmp_path: Path) 
     corpus = write(tmp_path, "train", sentences(300, seed=8))
     prepare(config(corpus), tmp_path / "out")
     before = content(tmp_path / "out")
-    with pytest.raises(ValueError, match="other settings; give another --out"):
+    with pytest.raises(ValueError, match="other settings: give another --out"):
         prepare(config(corpus, keep_text=True), tmp_path / "out")
     assert content(tmp_path / "out") == before
 
 
 def test_what_another_unfinished_run_left_is_thrown_away(tmp_path: Path) -> None:
     corpus = write(tmp_path, "train", sentences(300, seed=9))
-    work = tmp_path / "out" / WORKSHOP / "train"
+    work = tmp_path / "out" / WORK / "train"
     work.mkdir(parents=True)
     (work / "000000.raw.arrow").write_bytes(b"of another run")
     (tmp_path / "out" / ".train-00000.arrow.0123.incomplete").write_bytes(b"half a file")
@@ -191,7 +195,7 @@ def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             prepare(setup, tmp_path / "out")
     assert not (tmp_path / "out" / "manifest.json").exists()
     prepare(setup, tmp_path / "out")
-    assert not (tmp_path / "out" / WORKSHOP).exists()
+    assert not (tmp_path / "out" / WORK).exists()
 
 
 @pytest.mark.parametrize(("num_pairs", "size"), [(300, 410), (29_000, 8514), (170_000, 20615), (5_000_000, 37_000)])
@@ -205,5 +209,5 @@ def test_keys_that_say_nothing_are_no_part_of_the_settings() -> None:
     assert "vocabulary_of" not in plain
     assert "tag" not in plain["corpora"][0]
     tagged = CorpusConfig(source="a", target="b", tag="<bt>")
-    told = settings_of(PrepareConfig(corpora=(tagged,), vocabulary_of="../prepared"))["config"]
-    assert (told["vocabulary_of"], told["corpora"][0]["tag"]) == ("../prepared", "<bt>")
+    kept = settings_of(PrepareConfig(corpora=(tagged,), vocabulary_of="../prepared"))["config"]
+    assert (kept["vocabulary_of"], kept["corpora"][0]["tag"]) == ("../prepared", "<bt>")

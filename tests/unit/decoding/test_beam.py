@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.data.vocab import EOS
 from dragoman.decoding.beam import DEAD, Beam, Decision, decide
+from dragoman.text.vocab import EOS
 
 NEVER = -math.inf
 
@@ -193,7 +193,7 @@ def test_survivors_are_their_parents_and_one_token_more(beam: Beam, decision: De
     ]
 
 
-def test_a_candidate_is_told_as_a_whole_hypothesis(beam: Beam, decision: Decision) -> None:
+def test_a_candidate_becomes_a_whole_hypothesis(beam: Beam, decision: Decision) -> None:
     assert beam.extended(decision, 0, 1) == ([4, 5, EOS], [-0.25, -0.75, -2.5])
     assert beam.extended(decision, 1, 3) == ([14, 15, EOS], [-3.0, -0.5, -1.5])
 

@@ -1,4 +1,4 @@
-"""CTranslate2 against torch: the same hypotheses in the same order, and the same scores, whatever is asked for."""
+"""CTranslate2 against torch: the same hypotheses in the same order, and the same scores, whatever the options."""
 
 import random
 import subprocess
@@ -13,21 +13,21 @@ import pytest
 import torch
 
 from dragoman.bundle import Bundle, BundleInfo, Card, Export, open_bundle, write_bundle
+from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import store_export
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.durable import DamageError
-from dragoman.data.vocab import BOS, EOS, NUM_SPECIALS, PAD
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
-from dragoman.decoding.engines import Engine, search
+from dragoman.decoding.engine import Engine, search
 from dragoman.decoding.hypothesis import Result
-from dragoman.decoding.options import LengthLimit, SearchOptions
+from dragoman.decoding.options import EngineOptions, LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.decoding.torch_engine import TorchEngine
-from dragoman.decoding.translator import Translator
 from dragoman.export.ctranslate2 import weights_file
+from dragoman.io.durable import DamageError
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer
 from dragoman.models.weights import weights_of
+from dragoman.text.vocab import BOS, EOS, NUM_SPECIALS, PAD
+from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 MOST = 40
@@ -44,7 +44,7 @@ class Both(NamedTuple):
 
 def both(bundle: Bundle, heads: tuple[AlignmentHead, ...] = ()) -> Both:
     content = weights_file(bundle, "float32", heads)
-    other = CTranslate2Engine.of(bundle, Export.untried(content, heads=heads), content, 1)
+    other = CTranslate2Engine.of(bundle, Export.unchecked(content, heads=heads), content, 1)
     return Both(bundle, TorchEngine.load(bundle), other)
 
 
@@ -148,6 +148,7 @@ PENALTIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 def test_they_find_the_same_in_the_same_order(some: Both, beam_size: int, penalty: Penalty) -> None:
@@ -164,6 +165,7 @@ def test_a_trained_model_writes_the_same_with_both(golden: Both, beam_size: int,
     assert not all(result.best.cut for result in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [0, 1, 2, 3, 5])
 @pytest.mark.parametrize("ratio", [0.0, 0.4])
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -191,7 +193,7 @@ def test_at_a_limit_lists_differ_by_what_may_be_lost_there_and_nothing_else(some
     assert alike > 0
 
 
-def test_a_limit_of_one_leaves_room_for_nothing_but_the_end(some: Both) -> None:
+def test_a_limit_of_one_allows_nothing_but_the_end(some: Both) -> None:
     found = compare(some, sources(some, 5), SearchOptions(beam_size=4, max_length={"ratio": 0.0, "extra": 1}))
     assert {result.best.tokens for result in found} == {()}
     assert all(result.best.cut for result in found)
@@ -311,12 +313,11 @@ def test_it_is_what_a_bundle_with_an_export_is_translated_with(golden: Both, tmp
     bundle = made(tmp_path, 1)
     content = weights_file(bundle)
     for kept in (False, True):
-        stored = store_export(bundle.folder, Export.untried(content, kept=kept), content)
-        translator = Translator.of(stored)
+        stored = store_export(bundle.folder, Export.unchecked(content, kept=kept), content)
+        translator = Translator.load(stored)
         assert translator.engine.name == "ctranslate2"
-        assert translator.reason is None
         assert translator.engine.export == stored.exports[0]
-        again = Translator.of(stored, engine="torch")
+        again = Translator.load(stored, EngineOptions("torch"))
         texts = ["two red dogs.", "", "ten old houses."]
         assert translator.translate(texts) == again.translate(texts)
 
@@ -324,47 +325,51 @@ def test_it_is_what_a_bundle_with_an_export_is_translated_with(golden: Both, tmp
 def test_a_derived_export_that_comes_out_otherwise_is_refused(tmp_path: Path) -> None:
     bundle = made(tmp_path, 1)
     content = weights_file(bundle)
-    wrong = Export.untried(content + b"!", kept=False)
+    wrong = Export.unchecked(content + b"!", kept=False)
     stored = store_export(bundle.folder, wrong, b"")
-    with pytest.raises(DamageError, match="is not the one that was tried"):
-        Translator.of(stored)
+    with pytest.raises(DamageError):
+        Translator.load(stored)
 
 
-def test_what_ctranslate2_refuses_is_said_without_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ctranslate2_refuses_is_reported_without_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle = made(tmp_path, 1)
     content = weights_file(bundle)
     with pytest.raises(
-        ValueError, match=r"^CTranslate2 does not take threads -1 and compute 'float32': give threads"
-    ) as said:
-        CTranslate2Engine.of(bundle, Export.untried(content), content, -1)
-    assert len(str(said.value)) < 200
-    assert said.value.__context__ is None, "which holds the files too"
+        ValueError, match=r"^CTranslate2 rejects threads -1 or compute 'float32': give threads"
+    ) as error:
+        CTranslate2Engine.of(bundle, Export.unchecked(content), content, -1)
+    assert len(str(error.value)) < 200
+    assert error.value.__context__ is None, "which holds the files too"
 
     def unable(*_: object, **__: object) -> None:
         raise ValueError("this machine has no int8")
 
     monkeypatch.setattr(ctranslate2, "Translator", unable)
-    with pytest.raises(ValueError, match=r"threads 1 and compute 'int8': this machine has no int8$"):
-        CTranslate2Engine.of(bundle, Export.untried(content), content, 1, "int8")
+    with pytest.raises(ValueError, match=r"threads 1 or compute 'int8': this machine has no int8$"):
+        CTranslate2Engine.of(bundle, Export.unchecked(content), content, 1, "int8")
 
 
 def test_of_an_export_in_fewer_bits_no_more_is_made(tmp_path: Path) -> None:
     bundle = made(tmp_path, 1)
     content = weights_file(bundle, "int8")
-    stored = store_export(bundle.folder, Export.untried(content, "int8", kept=False), content)
-    with pytest.raises(ValueError, match="exported as int8 only, which is less than float32: dragoman export"):
+    stored = store_export(bundle.folder, Export.unchecked(content, "int8", kept=False), content)
+    with pytest.raises(ValueError, match="exported only as int8, not as float32: run dragoman export"):
         CTranslate2Engine.load(stored)
     assert CTranslate2Engine.load(stored, compute="int8").export.store == "int8"
 
 
 @pytest.mark.parametrize("compute", ["int8", "int16"])
-def test_fewer_bits_give_about_the_same(golden: Both, compute: Any) -> None:
+def test_fewer_bits_give_about_the_same(golden: Both, compute: Any, request: pytest.FixtureRequest) -> None:
     """Kept rounded or rounded at loading, it is the same model."""
+    if compute == "int8":
+        request.getfixturevalue("exact_int8")
     rows = sentences(golden)
     targets = [result.best.tokens for result in search(golden.torch, rows, SearchOptions(beam_size=3))]
     exact = golden.other.score(rows, targets)
     content = weights_file(golden.bundle, compute)
-    rounded = CTranslate2Engine.of(golden.bundle, Export.untried(content, compute, kept=False), content, 1, compute)
+    rounded = CTranslate2Engine.of(golden.bundle, Export.unchecked(content, compute, kept=False), content, 1, compute)
     scored = rounded.score(rows, targets)
     differences = [
         abs(a - b) for one, other in zip(exact, scored, strict=True) for a, b in zip(one, other, strict=True)
@@ -373,14 +378,16 @@ def test_fewer_bits_give_about_the_same(golden: Both, compute: Any) -> None:
 
 
 def test_a_file_that_ctranslate2_cannot_read_is_named(golden: Both) -> None:
-    export = Export.untried(b"\x80\x04.", kept=False)
-    with pytest.raises(DamageError, match=rf"{export.file.file}: CTranslate2 cannot read it .*; copy the whole bundle"):
+    export = Export.unchecked(b"\x80\x04.", kept=False)
+    with pytest.raises(
+        DamageError, match=rf"{export.file.file}: CTranslate2 cannot load the file .*; copy the whole bundle"
+    ):
         CTranslate2Engine.of(golden.bundle, export, b"\x80\x04.")
 
 
 def test_pieces_that_it_could_not_tell_apart_are_refused(monkeypatch: pytest.MonkeyPatch, golden: Both) -> None:
-    monkeypatch.setattr("dragoman.data.subwords.Subwords.piece", lambda _, token: str(token // 2))
-    with pytest.raises(ValueError, match="has the piece '0' more than once"):
+    monkeypatch.setattr("dragoman.text.subwords.Subwords.piece", lambda _, token: str(token // 2))
+    with pytest.raises(ValueError, match="has the token '0' more than once"):
         both(golden.bundle)
 
 
@@ -388,13 +395,13 @@ def test_pieces_that_it_could_not_tell_apart_are_refused(monkeypatch: pytest.Mon
 def test_nothing_of_the_training_stack_is_imported(tmp_path: Path) -> None:
     bundle = made(tmp_path, 1)
     content = weights_file(bundle)
-    store_export(bundle.folder, Export.untried(content), content)
+    store_export(bundle.folder, Export.unchecked(content), content)
     code = f"""
 import sys
 for name in ("torch", "pyarrow", "matplotlib", "sacrebleu", "fsspec", "zstandard"):
     sys.modules[name] = None
 from pathlib import Path
-from dragoman.decoding.translator import Translator
+from dragoman.translation.translator import Translator
 translator = Translator.load(Path({str(bundle.folder)!r}))
 print(translator.engine.name, len(translator.translate(["two red dogs.", "ten"])))
 """
@@ -407,3 +414,23 @@ def test_it_is_an_engine_as_the_other_is(golden: Both) -> None:
     assert isinstance(golden.other, Engine)
     assert golden.other.longest == golden.torch.longest == 64
     assert (golden.torch.name, golden.other.name) == ("torch", "ctranslate2")
+
+
+def test_a_short_source_that_does_not_end_stops_at_its_own_limit_beside_a_long_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise one long text would make every sentence that does not end as expensive as itself."""
+    engine = both(made(tmp_path, 3, likely(EOS, -40.0), max_positions=400)).other
+    begun: list[tuple[int, int]] = []
+    begin = engine._begin
+
+    def watched(sources: Any, options: Any, prefixes: Any, limit: int, *others: Any, **more: Any) -> Any:
+        begun.extend((len(source), limit) for source in sources)
+        return begin(sources, options, prefixes, limit, *others, **more)
+
+    monkeypatch.setattr(engine, "_begin", watched)
+    sources = [[5] * 300 + [EOS], *([token, token + 1, EOS] for token in range(10, 290))]
+    options = SearchOptions(beam_size=1, max_length=LengthLimit(ratio=1.0, extra=5))
+    results = search(engine, sources, options)
+    assert {length: max(limit for of, limit in begun if of == length) for length, _ in begun} == {301: 306, 3: 8}
+    assert {len(result.best.tokens) for result in results[1:]} == {7}

@@ -20,7 +20,7 @@ def test_the_best_is_the_first() -> None:
     assert Result((SECOND, FIRST)).best is SECOND
 
 
-def test_without_being_asked_a_result_has_no_history() -> None:
+def test_a_result_has_no_history_by_default() -> None:
     assert Result((FIRST,)).history == ()
 
 

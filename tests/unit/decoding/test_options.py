@@ -6,7 +6,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from dragoman.decoding.options import LengthLimit, SearchOptions, changed
+from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
 
 
@@ -35,18 +35,18 @@ def test_the_default_limit_is_the_papers_input_plus_50() -> None:
 
 def test_a_models_own_options_are_changed_only_where_something_is_given() -> None:
     own = {"beam_size": 5, "num_best": 3, "min_length": 2}
-    assert changed(own, None, None) == SearchOptions(beam_size=5, num_best=3, min_length=2)
-    assert changed(own, 7, 6) == SearchOptions(beam_size=7, num_best=6, min_length=2)
-    assert changed({}, 1_000, None).beam_size == 1_000
-    for beam_size, num_best, said in (
-        (2, None, "num_best 3 needs a beam_size as large, not 2: give beam_size=3, or more"),
-        (None, 6, "num_best 6 needs a beam_size as large, not 5: give beam_size=6, or more"),
-        (0, None, "beam_size 0: give a whole number, 1 or more"),
-        (None, -2, "num_best -2: give a whole number, 1 or more"),
-        (1_001, None, "beam_size 1,001: give 1,000 at most"),
+    assert SearchOptions.model_validate(own).replace(None, None) == SearchOptions(beam_size=5, num_best=3, min_length=2)
+    assert SearchOptions.model_validate(own).replace(7, 6) == SearchOptions(beam_size=7, num_best=6, min_length=2)
+    assert SearchOptions().replace(1_000).beam_size == 1_000
+    for beam_size, num_best, error in (
+        (2, None, "num_best 3 is more than beam_size 2: give beam_size=3 or more"),
+        (None, 6, "num_best 6 is more than beam_size 5: give beam_size=6 or more"),
+        (0, None, "beam_size 0 is not a positive integer"),
+        (None, -2, "num_best -2 is not a positive integer"),
+        (1_001, None, "beam_size 1,001 is too large: give 1,000 or less"),
     ):
-        with pytest.raises(ValueError, match=f"^{said}") as refused:
-            changed(own, beam_size, num_best)
+        with pytest.raises(ValueError, match=f"^{error}") as refused:
+            SearchOptions.model_validate(own).replace(beam_size, num_best)
         assert type(refused.value) is ValueError
 
 
@@ -57,9 +57,9 @@ def test_the_default_search_is_the_papers() -> None:
     assert options.max_length == LengthLimit(ratio=1.0, extra=50)
 
 
-def test_as_many_may_be_asked_for_as_the_beam_holds_but_no_more() -> None:
+def test_as_many_may_be_returned_as_the_beam_holds_but_no_more() -> None:
     assert SearchOptions(beam_size=3, num_best=3).num_best == 3
-    with pytest.raises(ValidationError, match="num_best 4 needs a beam_size as large, not 3"):
+    with pytest.raises(ValidationError, match="num_best 4 is more than beam_size 3"):
         SearchOptions(beam_size=3, num_best=4)
 
 
@@ -78,7 +78,7 @@ def test_what_a_limit_cannot_be_is_refused(fields: dict[str, object]) -> None:
 
 
 def test_what_every_engine_shares_needs_no_torch() -> None:
-    modules = ["decoding.penalty", "decoding.options", "decoding.hypothesis", "data.vocab"]
+    modules = ["decoding.penalty", "decoding.options", "decoding.hypothesis", "text.vocab"]
     program = "\n".join(
         ["import sys", *(f"import dragoman.{module}; print('torch' in sys.modules)" for module in modules)]
     )

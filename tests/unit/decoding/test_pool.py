@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from dragoman.data.vocab import EOS
 from dragoman.decoding.hypothesis import Candidate, Hypothesis
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.decoding.pool import Pool
+from dragoman.text.vocab import EOS
 
 PER_TOKEN = Penalty(formula="length", alpha=1.0)
 """The mean log-probability of a token."""
@@ -83,7 +83,7 @@ def test_count_stops_when_as_many_have_ended_as_the_beam_is_wide() -> None:
         assert ended.is_enough(-0.1, 2) == enough
 
 
-def test_safe_waits_until_all_that_are_asked_for_have_ended() -> None:
+def test_safe_waits_until_all_that_are_returned_have_ended() -> None:
     ended = pool("safe", num_best=2)
     ended.add([5, EOS], [-0.1, -0.1])
     assert not ended.is_enough(-1e9, 7)
@@ -93,7 +93,7 @@ def test_safe_waits_until_all_that_are_asked_for_have_ended() -> None:
 
 @pytest.mark.parametrize(("best_live", "enough"), [(-8.0, True), (-8.01, True), (-7.99, False)])
 def test_safe_stops_when_the_best_live_can_at_most_tie_at_the_length_limit(best_live: float, enough: bool) -> None:
-    """The worse of the two asked for has -1 a token: of 8 tokens at most, a live one must begin better than -8."""
+    """The worse of the two has -1 a token: of 8 tokens at most, a live one must begin better than -8."""
     ended = pool("safe", num_best=2, longest=8)
     ended.add([6, EOS], [-0.5, -0.5])
     ended.add([5, EOS], [-1.0, -1.0])

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.data.vocab import BOS, EOS, PAD, UNK
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.rules import Rules
+from dragoman.text.vocab import BOS, EOS, PAD, UNK
 
 VOCABULARY = 7
 SOURCE = torch.tensor([[5, 6, 4, EOS], [5, EOS, PAD, PAD], [6, 6, EOS, PAD]])
@@ -110,7 +110,7 @@ def test_prefixes_are_filled_up_with_padding() -> None:
     assert of.prefix.dtype == torch.int64
 
 
-def test_a_prefix_may_pass_the_length_limit_and_leaves_room_for_the_end() -> None:
+def test_a_prefix_may_pass_the_length_limit_and_still_has_its_end() -> None:
     of = Rules.of(options(ratio=0.0, extra=2), SOURCE, [[4, 5, 6, 4], [4], [4, 5]])
     assert of.longest.tolist() == [5, 2, 3]
 
@@ -121,13 +121,13 @@ def test_a_prefix_may_fill_a_model_but_for_the_end() -> None:
 
 
 def test_a_prefix_may_not_pass_the_limit_of_the_model() -> None:
-    with pytest.raises(ValueError, match="a forced prefix of 4 tokens leaves no room: this model writes at most 4"):
+    with pytest.raises(ValueError, match="the forced prefix has 4 tokens, the limit is 3"):
         Rules.of(options(), SOURCE, [[], [4, 5, 6, 4], []], model_limit=4)
 
 
 @pytest.mark.parametrize("special", [PAD, BOS, EOS])
 def test_a_prefix_is_made_of_ordinary_tokens(special: int) -> None:
-    with pytest.raises(ValueError, match=r"ordinary tokens, not of PAD, BOS or EOS: \[4, .\]"):
+    with pytest.raises(ValueError, match=r"the forced prefix \[4, .\] contains PAD, BOS or EOS"):
         Rules.of(options(), SOURCE, [[], [], [4, special]])
 
 
@@ -136,7 +136,7 @@ def test_an_unknown_piece_is_an_ordinary_token() -> None:
 
 
 def test_each_source_needs_its_prefix() -> None:
-    with pytest.raises(ValueError, match="2 prefixes for 3 sources: give one each"):
+    with pytest.raises(ValueError, match="2 prefixes for 3 sources: give one per source"):
         Rules.of(options(), SOURCE, [[4], [5]])
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.data.vocab import BOS, EOS, PAD, UNK
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.sampling import Edit, _draw, sample, temperature, top_k, top_p
 from dragoman.decoding.search import greedy_search
@@ -17,6 +16,7 @@ from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.recurrent import Recurrent
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import Transformer
+from dragoman.text.vocab import BOS, EOS, PAD, UNK
 
 NEVER = -math.inf
 SOURCE = torch.tensor([[4, EOS]])
@@ -92,11 +92,11 @@ def test_a_nucleus_is_not_blurred_by_single_precision() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: temperature(0.0), r"above 0, not 0\.0; .* greedy_search"),
-        (lambda: temperature(-1.0), r"above 0, not -1\.0"),
-        (lambda: top_k(0), "at least 1 token, not 0"),
-        (lambda: top_p(0.0), r"above 0 and at most 1, not 0\.0"),
-        (lambda: top_p(1.01), r"above 0 and at most 1, not 1\.01"),
+        (lambda: temperature(0.0), r"temperature 0\.0 is not above 0: .* greedy_search"),
+        (lambda: temperature(-1.0), r"temperature -1\.0 is not above 0"),
+        (lambda: top_k(0), "top_k 0 is below 1"),
+        (lambda: top_p(0.0), r"top_p 0\.0 is out of range"),
+        (lambda: top_p(1.01), r"top_p 1\.01 is out of range"),
     ],
 )
 def test_what_is_no_edit_is_refused(make: Callable[[], Edit], words: str) -> None:
@@ -229,7 +229,7 @@ def test_left_to_itself_a_sample_may_be_50_tokens_longer_than_its_source(bigram:
 
 
 def test_each_source_needs_its_seed(bigram: Callable) -> None:
-    with pytest.raises(ValueError, match="2 seeds for 1 sources: give one for each"):
+    with pytest.raises(ValueError, match="2 seeds for 1 sources"):
         sample(bigram(COIN, vocabulary=6), SOURCE, [1, 2])
 
 

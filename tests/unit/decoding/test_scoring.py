@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from dragoman.data.vocab import BOS, EOS, PAD
 from dragoman.decoding.scoring import score
 from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.recurrent import Recurrent
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import Transformer
+from dragoman.text.vocab import BOS, EOS, PAD
 
 SOURCE = torch.tensor([[5, 7, 9, 4, EOS], [8, EOS, PAD, PAD, PAD], [6, 6, 7, EOS, PAD]])
 TARGET = torch.tensor([[4, 6, 5, EOS], [EOS, PAD, PAD, PAD], [5, EOS, PAD, PAD]])

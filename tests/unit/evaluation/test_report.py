@@ -1,17 +1,17 @@
 """The report: JSON that holds everything, a table that fits."""
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from dragoman import __version__
-from dragoman.evaluation import report
+from dragoman.bundle import open_bundle
+from dragoman.evaluation.metric_options import DEFAULT_METRICS, MetricOptions
 from dragoman.evaluation.metrics import compare
-from dragoman.evaluation.output import Output
-from dragoman.evaluation.reading import Reading
-from dragoman.evaluation.report import EvaluateOptions, Report
-from dragoman.evaluation.text import Text
+from dragoman.evaluation.report import EvaluationReport, SystemOutput, evaluate_outputs, gather_outputs
+from dragoman.evaluation.text_files import TextFile, read_text
 
 REFERENCE = [
     "Der Hund läuft heute nach Hause.",
@@ -22,69 +22,73 @@ GOOD = ["Der Hund läuft heute nach Hause.", "Eine Frau liest eine Zeitung im Zu
 BAD = ["Hunde laufen nach Hause.", "Die Frau liest im Zug.", "Drei Kinder im Garten."]
 
 
-def output(name: str, lines: list[str]) -> Output:
-    return Output(name, "file", f"sha of {name}", lines)
+def output(name: str, lines: list[str]) -> SystemOutput:
+    return SystemOutput(name, "file", f"sha of {name}", lines)
 
 
-def made(*systems: Output, reading: Reading | None = None, reference: list[str] | None = None) -> Report:
-    options = EvaluateOptions(reading=reading or Reading(), command="dragoman evaluate it")
-    references = [Text("ref.de", reference or REFERENCE, "sha of the reference")]
-    return report.evaluate(systems, Text("a.en", ["1", "2", "3"], "sha of the source"), references, options)
+def made(
+    *systems: SystemOutput, options: MetricOptions | None = None, reference: list[str] | None = None
+) -> EvaluationReport:
+    references = [TextFile("ref.de", reference or REFERENCE, "sha of the reference")]
+    source = TextFile("a.en", ["1", "2", "3"], "sha of the source")
+    return evaluate_outputs(
+        systems, source, references, DEFAULT_METRICS, options or MetricOptions(), "dragoman evaluate it"
+    )
 
 
-def shown(of_it: Report) -> list[str]:
+def shown(report: EvaluationReport) -> list[str]:
     sink = io.StringIO()
-    Console(file=sink, width=80).print(of_it.table())
+    Console(file=sink, width=80).print(report.table())
     return [line.rstrip() for line in sink.getvalue().splitlines()]
 
 
-def cells(of_it: Report, metric: str) -> list[list[str]]:
-    return [line.split() for line in shown(of_it) if metric in line.split()]
+def cells(report: EvaluationReport, metric: str) -> list[list[str]]:
+    return [line.split() for line in shown(report) if metric in line.split()]
 
 
 def test_it_holds_all_that_repeating_it_takes() -> None:
-    of_it = made(output("good", GOOD), output("bad", BAD))
-    assert (of_it.command, of_it.dragoman) == ("dragoman evaluate it", __version__)
-    assert of_it.source is not None
-    assert of_it.source.model_dump() == {"file": "a.en", "lines": 3, "sha256": "sha of the source"}
-    assert [text.model_dump() for text in of_it.references] == [
+    report = made(output("good", GOOD), output("bad", BAD))
+    assert (report.command, report.dragoman) == ("dragoman evaluate it", __version__)
+    assert report.source is not None
+    assert report.source.model_dump() == {"file": "a.en", "lines": 3, "sha256": "sha of the source"}
+    assert [text.model_dump() for text in report.references] == [
         {"file": "ref.de", "lines": 3, "sha256": "sha of the reference"}
     ]
-    assert [(system.name, system.kind, system.sha256) for system in of_it.systems] == [
+    assert [(system.name, system.kind, system.sha256) for system in report.systems] == [
         ("good", "file", "sha of good"),
         ("bad", "file", "sha of bad"),
     ]
-    assert [system.scores for system in of_it.systems] == compare([GOOD, BAD], [REFERENCE], ["bleu", "chrf", "ter"])
+    assert [system.scores for system in report.systems] == compare([GOOD, BAD], [REFERENCE], ["bleu", "chrf", "ter"])
 
 
 def test_json_gives_the_same_report_back() -> None:
-    of_it = made(output("good", GOOD), output("bad", BAD))
-    assert Report.model_validate_json(of_it.model_dump_json()) == of_it
+    report = made(output("good", GOOD), output("bad", BAD))
+    assert EvaluationReport.model_validate_json(report.model_dump_json()) == report
 
 
 def test_the_table_has_a_row_for_each_score() -> None:
-    of_it = made(output("good", GOOD), output("bad", BAD))
-    good, bad = (system.scores[0] for system in of_it.systems)
-    first, second = cells(of_it, "BLEU")
+    report = made(output("good", GOOD), output("bad", BAD))
+    good, bad = (system.scores[0] for system in report.systems)
+    first, second = cells(report, "BLEU")
     assert first == ["good", "BLEU", f"{good.value:.2f}", f"{good.low:.2f}", "-", f"{good.high:.2f}"]
     assert second[:6] == ["bad", "BLEU", f"{bad.value:.2f}", f"{bad.low:.2f}", "-", f"{bad.high:.2f}"]
     assert second[6] == f"{bad.value - good.value:+.2f}"
     assert second[7].rstrip("*") == f"{bad.p_value:.3f}"
 
 
-@pytest.mark.parametrize(("p_value", "said"), [(0.049, "0.049*"), (0.05, "0.050")])
-def test_a_star_says_that_a_difference_is_hardly_chance(p_value: float, said: str) -> None:
-    of_it = made(output("good", GOOD), output("bad", BAD))
-    first, second = of_it.systems
+@pytest.mark.parametrize(("p_value", "cell"), [(0.049, "0.049*"), (0.05, "0.050")])
+def test_a_star_says_that_a_difference_is_hardly_chance(p_value: float, cell: str) -> None:
+    report = made(output("good", GOOD), output("bad", BAD))
+    first, second = report.systems
     scores = tuple(score.model_copy(update={"p_value": p_value}) for score in second.scores)
-    changed = of_it.model_copy(update={"systems": (first, second.model_copy(update={"scores": scores}))})
-    assert cells(changed, "TER")[1][-1] == said
+    changed = report.model_copy(update={"systems": (first, second.model_copy(update={"scores": scores}))})
+    assert cells(changed, "TER")[1][-1] == cell
 
 
 def test_a_tie_is_shown_as_one_though_sacrebleu_finds_it_significant() -> None:
-    of_it = made(output("good", GOOD), output("the same", GOOD))
-    assert of_it.systems[1].scores[0].p_value == 1 / 1001
-    assert cells(of_it, "BLEU")[1][-2:] == ["0.00", "-"]
+    report = made(output("good", GOOD), output("the same", GOOD))
+    assert report.systems[1].scores[0].p_value == 1 / 1001
+    assert cells(report, "BLEU")[1][-2:] == ["0.00", "-"]
 
 
 def test_one_system_has_nothing_to_be_compared_with() -> None:
@@ -98,9 +102,9 @@ def test_it_fits_80_columns_whatever_systems_are_called() -> None:
 
 
 def test_signatures_are_given_once_as_they_are_cited() -> None:
-    of_it = made(output("good", GOOD), output("bad", BAD))
-    assert [signature.split("|")[0] for signature in of_it.signatures] == ["BLEU", "chrF2", "TER"]
-    assert of_it.signatures[0] == f"BLEU|{of_it.systems[1].scores[0].signature}"
+    report = made(output("good", GOOD), output("bad", BAD))
+    assert [signature.split("|")[0] for signature in report.signatures] == ["BLEU", "chrF2", "TER"]
+    assert report.signatures[0] == f"BLEU|{report.systems[1].scores[0].signature}"
 
 
 MANY, MANY_GOOD = REFERENCE * 34, GOOD * 34
@@ -126,9 +130,80 @@ def test_text_that_looks_tokenised_is_pointed_out() -> None:
 
 
 def test_text_that_does_not_look_tokenised_is_pointed_out_beside_some_that_does() -> None:
-    tokenised = Reading(tokenised=True)
-    assert made(output("good", MANY_GOOD), reference=MANY, reading=tokenised).notes == ()
-    assert made(output("good", apart(MANY_GOOD)), reference=apart(MANY), reading=tokenised).notes == ()
-    assert made(output("good", MANY_GOOD), reference=apart(MANY), reading=tokenised).notes == (
+    tokenised = MetricOptions(tokenised=True)
+    assert made(output("good", MANY_GOOD), reference=MANY, options=tokenised).notes == ()
+    assert made(output("good", apart(MANY_GOOD)), reference=apart(MANY), options=tokenised).notes == ()
+    assert made(output("good", MANY_GOOD), reference=apart(MANY), options=tokenised).notes == (
         "this does not look tokenised, but the rest does: good",
     )
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
+SOURCE = ["two red dogs.", "ten old houses.", "", "two red dogs."]
+
+
+def text(lines: list[str], file: str = "test") -> TextFile:
+    return TextFile(file, lines, "")
+
+
+def file(path: Path, *lines: str) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def test_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    address = file(tmp_path / "a.de", "eins ", "zwei")
+    [output] = gather_outputs([address], None, [text(["1", "2"])])
+    assert output == SystemOutput("a.de", "file", read_text(address).sha256, ["eins ", "zwei"])
+
+
+def test_a_bundle_translates_the_source_and_keeps_its_order(tmp_path: Path) -> None:
+    calls: list[tuple[object, ...]] = []
+    [output] = gather_outputs([str(GOLDEN)], text(SOURCE), [text(SOURCE)], lambda *what: calls.append(what))
+    assert output == SystemOutput(
+        "v1", "bundle", open_bundle(GOLDEN).sha256, ["zwei rote Hunde.", "zehn alte Häuser.", "", "zwei rote Hunde."]
+    )
+    assert calls[-1][:3] == ("translate with v1", 2, 2)  # a sentence that comes twice is translated once
+
+
+def test_bundles_and_files_stay_in_the_order_given(tmp_path: Path) -> None:
+    addresses = [file(tmp_path / "b.de", *"abcd"), str(GOLDEN), file(tmp_path / "a.de", *"efgh")]
+    outputs = gather_outputs(addresses, text(SOURCE), [text(SOURCE)])
+    assert [(output.name, output.kind, output.lines[0]) for output in outputs] == [
+        ("b.de", "file", "a"),
+        ("v1", "bundle", "zwei rote Hunde."),
+        ("a.de", "file", "e"),
+    ]
+
+
+def test_systems_that_end_alike_are_called_by_all_of_their_path(tmp_path: Path) -> None:
+    addresses = [file(tmp_path / "x" / "a.de", "1"), file(tmp_path / "y" / "a.de", "2"), file(tmp_path / "b.de", "3")]
+    assert [output.name for output in gather_outputs(addresses, None, [text(["0"])])] == [
+        addresses[0],
+        addresses[1],
+        "b.de",
+    ]
+
+
+def test_errors_are_raised_before_anything_is_translated(tmp_path: Path) -> None:
+    one, two = file(tmp_path / "one", "1"), file(tmp_path / "two", "1", "2")
+    with pytest.raises(ValueError, match="one is given 2 times"):
+        gather_outputs([one, one], None, [text(["0"])])
+    with pytest.raises(ValueError, match="three: no such folder or file"):
+        gather_outputs([one, str(tmp_path / "three")], None, [text(["0"])])
+    with pytest.raises(ValueError, match=r"v1 is a model .* add --source"):
+        gather_outputs([str(GOLDEN)], None, [text(["0"])])
+    with pytest.raises(ValueError, match="two has 2 lines but test has 1"):
+        gather_outputs([one, two], None, [text(["0"])])
+    with pytest.raises(ValueError, match="source has 2 lines but test has 1"):
+        gather_outputs([str(GOLDEN)], text(["0", "1"], "source"), [text(["0"])])
+    with pytest.raises(ValueError, match="second has 2 lines but test has 1"):
+        gather_outputs([one], None, [text(["0"]), text(["0", "1"], "second")])
+    with pytest.raises(ValueError, match="manifest"):
+        gather_outputs([str(tmp_path)], text(["0"]), [text(["0"])])
+
+
+def test_demo_is_the_built_in_model() -> None:
+    [output] = gather_outputs(["demo"], text(["A dog."]), [text(["Ein Hund."])])
+    assert (output.name, output.kind, output.sha256) == ("demo", "bundle", open_bundle("demo").sha256)

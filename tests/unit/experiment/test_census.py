@@ -4,9 +4,9 @@ import pytest
 
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.dates import dates
-from dragoman.data.vocab_training import VocabConfig, train_vocab
 from dragoman.experiment import census as module
 from dragoman.experiment.census import IDS, take_census
+from dragoman.text.vocab import VocabConfig, train_vocab
 
 
 def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "train") -> CorpusConfig:
@@ -18,8 +18,8 @@ def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "train") -> C
 def test_it_counts_pairs_bytes_letters_and_words(tmp_path: Path) -> None:
     one = corpus(tmp_path, [("a cat", "eine Katze"), ("a dog 7", "ein Hund 7"), ("", "ähm")], "one")
     two = corpus(tmp_path, [("cat", "Katze")], "two")
-    said = []
-    census = take_census([one, two], lambda *what: said.append(what))
+    reports = []
+    census = take_census([one, two], lambda *what: reports.append(what))
     assert (census.pairs, census.is_whole) == (4, True)
     assert census.num_bytes == len("a cateine Katzea dog 7ein Hund 7") + 1 + len("ähm") + len("catKatze")
     assert census.source_words == {"cat", "dog"}
@@ -27,7 +27,7 @@ def test_it_counts_pairs_bytes_letters_and_words(tmp_path: Path) -> None:
     assert census.letters == len(set("acatdog7eineKatzeinHundähm"))
     assert census.smallest == IDS + census.letters
     assert census.largest == IDS + census.letters + 7
-    assert said == [("look at the text", 3, None), ("look at the text", 4, None)]
+    assert reports == [("count the pairs", 3, None), ("count the pairs", 4, None)]
 
 
 def test_the_mean_length_is_in_subwords_of_both_sides(tmp_path: Path) -> None:

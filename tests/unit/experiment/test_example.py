@@ -2,11 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.vocab_training import train_vocab
 from dragoman.experiment.example import PARTS, write_dates
-from dragoman.experiment.recipe import load_recipe
-
-ROOT = Path(__file__).parents[3]
+from dragoman.recipes.recipe import load_recipe
+from dragoman.text.vocab import train_vocab
 
 
 def lines(path: Path) -> list[str]:
@@ -23,17 +21,14 @@ def test_it_writes_three_parts_and_a_recipe_that_finds_them(tmp_path: Path) -> N
         assert len(lines(folder / f"{part}.en")) == len(lines(folder / f"{part}.iso")) == PARTS[part]
 
 
+@pytest.mark.slow
 def test_no_day_is_in_two_parts(tmp_path: Path) -> None:
     write_dates(tmp_path)
     days = [day for part in PARTS for day in lines(tmp_path / f"{part}.iso")]
     assert len(days) == len(set(days)) == sum(PARTS.values())
 
 
-def test_the_recipe_in_the_repository_is_the_one_that_is_written() -> None:
-    packaged = ROOT / "src" / "dragoman" / "experiment" / "examples" / "dates.yaml"
-    assert (ROOT / "recipes" / "dates.yaml").read_bytes() == packaged.read_bytes()
-
-
+@pytest.mark.slow
 def test_the_vocabulary_cuts_dates_where_a_picture_of_attention_is_read(tmp_path: Path) -> None:
     recipe = load_recipe(write_dates(tmp_path))
     assert recipe.data.vocabulary is not None
@@ -51,7 +46,7 @@ def test_the_vocabulary_cuts_dates_where_a_picture_of_attention_is_read(tmp_path
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text("mine", encoding="utf-8")
-    with pytest.raises(ValueError, match="is there already, with something in it: give a new folder"):
+    with pytest.raises(ValueError, match="give a new folder"):
         write_dates(tmp_path)
     with pytest.raises(ValueError, match="give a new folder"):
         write_dates(tmp_path / "recipe.yaml")

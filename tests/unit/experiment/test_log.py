@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.experiment.log import LOG, Log, read_log
+from dragoman.experiment.log import LOG, TrainingLog, read_log
 
 EVENTS = [
     {"event": "begin", "update": 0, "seconds": 0.0},
@@ -16,7 +16,7 @@ EVENTS = [
 
 
 def test_each_event_is_a_line_of_json_and_there_at_once(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
+    with TrainingLog(tmp_path) as log:
         for number, event in enumerate(EVENTS, 1):
             log(event)
             assert (tmp_path / LOG).read_text("utf-8").count("\n") == number
@@ -26,7 +26,7 @@ def test_each_event_is_a_line_of_json_and_there_at_once(tmp_path: Path) -> None:
 
 
 def test_wherever_a_kill_cuts_the_last_line_the_rest_is_read(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
+    with TrainingLog(tmp_path) as log:
         for event in EVENTS:
             log(event)
     whole = (tmp_path / LOG).read_bytes()
@@ -38,24 +38,24 @@ def test_wherever_a_kill_cuts_the_last_line_the_rest_is_read(tmp_path: Path) -> 
 
 def test_a_new_run_begins_a_new_log(tmp_path: Path) -> None:
     for _ in range(2):
-        with Log(tmp_path) as log:
+        with TrainingLog(tmp_path) as log:
             log(EVENTS[0])
     assert read_log(tmp_path) == EVENTS[:1]
 
 
-def test_without_being_asked_tensorboard_is_not_even_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorboard_is_only_imported_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with Log(tmp_path) as log:
+    with TrainingLog(tmp_path) as log:
         log(EVENTS[1])
     assert not (tmp_path / "tensorboard").exists()
     with pytest.raises(ModuleNotFoundError, match="tensorboard"):
-        Log(tmp_path, tensorboard=True)
+        TrainingLog(tmp_path, tensorboard=True)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_gets_the_curves(tmp_path: Path) -> None:
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    with Log(tmp_path, tensorboard=True) as log:
+    with TrainingLog(tmp_path, tensorboard=True) as log:
         for event in EVENTS:
             log(event)
     board = event_accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
@@ -74,14 +74,14 @@ def test_a_run_that_goes_on_forgets_what_will_happen_again(tmp_path: Path) -> No
     def event(name: str, update: int) -> dict[str, object]:
         return {"event": name, "update": update, "seconds": 0.5}
 
-    with Log(tmp_path) as log:
+    with TrainingLog(tmp_path) as log:
         for happened in (event("begin", 0), event("update", 5), event("validation", 5), event("update", 10)):
             log(happened)
     with (tmp_path / LOG).open("a") as cut_off:  # killed while it wrote
         cut_off.write('{"event": "upd')
-    with Log(tmp_path, goes_on=True) as log:
+    with TrainingLog(tmp_path, is_resumed=True) as log:
         log(event("begin", 0))
         log(event("resumed", 5))
         log(event("update", 10))
-    told = [(found["event"], found["update"]) for found in read_log(tmp_path)]
-    assert told == [("begin", 0), ("update", 5), ("validation", 5), ("resumed", 5), ("update", 10)]
+    kept = [(found["event"], found["update"]) for found in read_log(tmp_path)]
+    assert kept == [("begin", 0), ("update", 5), ("validation", 5), ("resumed", 5), ("update", 10)]

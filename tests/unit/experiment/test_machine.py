@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.experiment.machine import in_cgroup, in_meminfo, is_fast_in_bfloat16, this_machine
+from dragoman.experiment.machine import is_fast_in_bfloat16, parse_meminfo, read_cgroup, this_machine
 
 
 def test_a_cpu_is_fast_in_bfloat16_if_it_says_so() -> None:
@@ -14,8 +14,8 @@ def test_a_cpu_is_fast_in_bfloat16_if_it_says_so() -> None:
 
 
 def test_free_memory_is_what_could_be_given_away() -> None:
-    assert in_meminfo("MemTotal:       3000 kB\nMemFree:         100 kB\nMemAvailable:    2000 kB\n") == 2000 * 1024
-    assert in_meminfo("") is None
+    assert parse_meminfo("MemTotal:       3000 kB\nMemFree:         100 kB\nMemAvailable:    2000 kB\n") == 2000 * 1024
+    assert parse_meminfo("") is None
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ def test_free_memory_is_what_could_be_given_away() -> None:
 def test_a_container_has_less_than_its_machine(tmp_path: Path, limit: str, used: str, left: int | None) -> None:
     (tmp_path / "memory.max").write_text(limit)
     (tmp_path / "memory.current").write_text(used)
-    assert in_cgroup(tmp_path) == left
+    assert read_cgroup(tmp_path) == left
 
 
 def test_where_there_are_no_containers_there_is_no_limit(tmp_path: Path) -> None:
-    assert in_cgroup(tmp_path) is None
+    assert read_cgroup(tmp_path) is None
 
 
 def test_this_machine_has_the_cores_this_process_may_use() -> None:

@@ -3,22 +3,21 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.corpus import CorpusConfig
-from dragoman.experiment.estimate import training_memory
-from dragoman.experiment.machine import Machine
+from dragoman.experiment.machine import Machine, training_memory
 from dragoman.experiment.preflight import (
     Finding,
-    Order,
-    of_files,
-    of_folder,
-    of_memory,
-    of_processes,
-    of_tensorboard,
+    RunSetup,
+    check_files,
+    check_folder,
+    check_memory,
+    check_processes,
+    check_tensorboard,
     preflight,
-    refuse,
+    raise_problems,
 )
-from dragoman.experiment.recipe import DataSection, Recipe
 from dragoman.models import cost
-from dragoman.models.config import TransformerShape, sized
+from dragoman.models.config import TransformerShape, with_vocabulary
+from dragoman.recipes.recipe import DataSection, Recipe
 from dragoman.training.config import TrainingConfig
 
 MACHINE = Machine(cores=4, memory=8_000_000_000, bfloat16=True)
@@ -45,30 +44,34 @@ def level(finding: Finding) -> str:
 
 
 def test_only_problems_are_refused_and_all_of_them() -> None:
-    refuse([Finding("a", "ok", "fine"), Finding("b", "warning", "hm")])
+    raise_problems([Finding("a", "ok", "fine"), Finding("b", "warning", "hm")])
     with pytest.raises(ValueError, match=r"\Aone\ntwo\Z"):
-        refuse([Finding("a", "problem", "one"), Finding("b", "warning", "hm"), Finding("c", "problem", "two")])
+        raise_problems([Finding("a", "problem", "one"), Finding("b", "warning", "hm"), Finding("c", "problem", "two")])
 
 
 def test_a_new_folder_is_fine_and_nothing_is_left_in_it(tmp_path: Path) -> None:
-    assert level(of_folder(tmp_path / "new" / "run")) == "ok"
+    assert level(check_folder(tmp_path / "new" / "run")) == "ok"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_no_folder_nor_above_one(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert of_folder(tmp_path / "file") == ("folder", "problem", f"{tmp_path / 'file'} is a file: give --out a folder")
-    assert "(Not a directory): give another --out" in of_folder(tmp_path / "file" / "run").message
+    assert check_folder(tmp_path / "file") == (
+        "folder",
+        "problem",
+        f"{tmp_path / 'file'} is a file: give a folder as --out",
+    )
+    assert "(Not a directory): give another --out" in check_folder(tmp_path / "file" / "run").message
 
 
 def test_a_finished_run_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
-    assert of_folder(tmp_path).message.endswith("give another --out")
+    assert check_folder(tmp_path).message.endswith("give another --out")
 
 
 def test_files_that_are_there_are_named_with_their_pairs(tmp_path: Path) -> None:
     described = recipe(corpus(tmp_path, "train"), dev=corpus(tmp_path, "dev"), test=(corpus(tmp_path, "test"),))
-    assert [finding.message for finding in of_files(described)] == [
+    assert [finding.message for finding in check_files(described)] == [
         "train: train.en and train.de can be read",
         "dev: 2 pairs in dev.en and dev.de",
         "test: 2 pairs in test.en and test.de",
@@ -76,60 +79,62 @@ def test_files_that_are_there_are_named_with_their_pairs(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "expected"),
     [
-        (b"one\n", r"dev\.en has 1 lines and .*dev\.de has 2"),
+        (b"one\n", r"dev\.en has 1 lines but .*dev\.de has 2"),
         (b"one\nt\xffo\n", r"dev\.en: line 2 is not UTF-8"),
         (b"", r"dev\.en: the file is empty"),
     ],
 )
-def test_held_out_files_are_read_to_their_end(tmp_path: Path, source: bytes, said: str) -> None:
+def test_held_out_files_are_read_to_their_end(tmp_path: Path, source: bytes, expected: str) -> None:
     described = recipe(corpus(tmp_path, "train"), dev=corpus(tmp_path, "dev", source))
-    with pytest.raises(ValueError, match=said):
-        refuse(of_files(described))
+    with pytest.raises(ValueError, match=expected):
+        raise_problems(check_files(described))
 
 
 def test_a_training_file_that_is_missing_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"train\.enn: there is no such file; did you mean .*train\.en\?"):
-        refuse(of_files(recipe(corpus(tmp_path, "train").model_copy(update={"source": str(tmp_path / "train.enn")}))))
+        raise_problems(
+            check_files(recipe(corpus(tmp_path, "train").model_copy(update={"source": str(tmp_path / "train.enn")})))
+        )
 
 
 def test_nothing_can_be_split_off_standard_input(tmp_path: Path) -> None:
     stream = CorpusConfig(source="-", format="tsv")
-    with pytest.raises(ValueError, match=r"no validation pairs can be split off it: give data\.dev"):
-        refuse(of_files(recipe(stream)))
-    refuse(of_files(recipe(stream, dev=corpus(tmp_path, "dev"))))
+    with pytest.raises(ValueError, match=r"split off standard input: set data\.dev"):
+        raise_problems(check_files(recipe(stream)))
+    raise_problems(check_files(recipe(stream, dev=corpus(tmp_path, "dev"))))
 
 
 @pytest.mark.parametrize(
     ("batches", "processes", "found"), [(4, 4, "ok"), (4, 2, "ok"), (4, 3, "problem"), (1, 2, "problem")]
 )
 def test_processes_share_an_update_evenly(batches: int, processes: int, found: str) -> None:
-    assert level(of_processes(Order(recipe(batches=batches), None, processes), MACHINE)) == found
+    assert level(check_processes(RunSetup(recipe(batches=batches), None, processes), MACHINE)) == found
 
 
 def test_cores_that_would_idle_or_be_overcrowded_are_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = of_processes(Order(recipe(batches=1), None, 1), MACHINE)
+    idle = check_processes(RunSetup(recipe(batches=1), None, 1), MACHINE)
     assert (idle.level, "training.batches_per_update=4" in idle.message) == ("warning", True)
-    order = Order(recipe(batches=2), None, 2)
+    setup = RunSetup(recipe(batches=2), None, 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert level(of_processes(order, MACHINE)) == "ok"
+    assert level(check_processes(setup, MACHINE)) == "ok"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert "2 x 3 threads (OMP_NUM_THREADS) on 4 cores" in of_processes(order, MACHINE).message
+    assert "2 x 3 threads (OMP_NUM_THREADS) on 4 cores" in check_processes(setup, MACHINE).message
 
 
 def test_memory_is_that_of_all_processes() -> None:
-    described, model = recipe(batches=2), sized(TransformerShape(), 37_000, 37_000)
+    described, model = recipe(batches=2), with_vocabulary(TransformerShape(), 37_000, 37_000)
     one, two = (training_memory(described, model, processes) for processes in (1, 2))
     weights = 4 * 63_045_632  # the paper's base model, as `dragoman plan paper-base` counts it
     assert two == 2 * one > 2 * (6 * weights + 500_000_000)
-    order = Order(described, None, 2)
+    setup = RunSetup(described, None, 2)
     for memory, found in ((two - 1, "problem"), (2 * two, "warning"), (4 * two, "ok"), (None, "ok")):
-        assert level(of_memory(order, Machine(4, memory, True))) == found
+        assert level(check_memory(setup, Machine(4, memory, True))) == found
 
 
 def test_bfloat16_keeps_half_as_much() -> None:
-    described, model = recipe(), sized(TransformerShape(), 9_000, 9_000)
+    described, model = recipe(), with_vocabulary(TransformerShape(), 9_000, 9_000)
     half = described.model_copy(update={"training": TrainingConfig(precision="bfloat16")})
     fixed = 500_000_000 + 6 * 4 * cost.parameters(model)
     assert training_memory(half, model, 1) - fixed == (training_memory(described, model, 1) - fixed) // 2
@@ -137,11 +142,11 @@ def test_bfloat16_keeps_half_as_much() -> None:
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.experiment.preflight.find_spec", lambda _: None)
-    assert of_tensorboard().message.endswith("pip install 'dragoman[tensorboard]'")
+    assert check_tensorboard().message.endswith("pip install 'dragoman[tensorboard]'")
 
 
 def test_everything_quick_is_looked_at(tmp_path: Path) -> None:
     described = recipe(corpus(tmp_path, "train"), batches=4)
-    order = Order(described, tmp_path / "run", 4, tensorboard=True)
-    checks = [finding.check for finding in preflight(order, MACHINE)]
-    assert checks == ["folder", "files", "processes", "memory", "extras"]
+    setup = RunSetup(described, tmp_path / "run", 4, tensorboard=True)
+    checks = [finding.check for finding in preflight(setup, MACHINE)]
+    assert checks == ["files", "processes", "memory", "extras"]

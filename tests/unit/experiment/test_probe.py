@@ -10,21 +10,23 @@ import torch
 
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.data.dates import dates
-from dragoman.data.vocab import Vocab
 from dragoman.decoding.torch_engine import load_model
-from dragoman.experiment.begin import begin
-from dragoman.experiment.probe import LONGEST, Probe, chosen
-from dragoman.experiment.recipe import Recipe
-from dragoman.experiment.run import carry_out
-from dragoman.experiment.validator import Pairs, lengths
-from dragoman.inspection import trace_file
+from dragoman.experiment.held_out import TextPairs
+from dragoman.experiment.probe import LONGEST, Probe, choose_pairs
+from dragoman.experiment.train_model import train_model
+from dragoman.experiment.training_data import prepare_run
+from dragoman.experiment.validator import lengths
+from dragoman.inspection.evolution import load_snapshot, load_traces, snapshot_folders
 from dragoman.inspection.inspector import Inspector
-from dragoman.inspection.moments import load_moment, load_traces, moment_folders
 from dragoman.inspection.trace import Trace
+from dragoman.recipes.recipe import Recipe
+from dragoman.text.vocab import Vocab
 from dragoman.training.parallel import Group
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
-FEW = Pairs("few", ["two red dogs.", "ten", "three old houses."], ["zwei rote Hunde.", "zehn", "drei alte Häuser."])
+FEW = TextPairs("few", ["two red dogs.", "ten", "three old houses."], ["zwei rote Hunde.", "zehn", "drei alte Häuser."])
 BEGIN = {"event": "begin", "update": 0}
 VALIDATION = {
     "event": "validation", "update": 1200, "which": "update 1,200", "best": True, "loss": 0.5, "bleu": 60.25,
@@ -37,8 +39,8 @@ def vocab() -> Vocab:
     return open_bundle(GOLDEN).vocab
 
 
-def of_length(*words: int) -> Pairs:
-    return Pairs("made", ["dogs " * count for count in words], ["Hunde " * count for count in words])
+def of_length(*words: int) -> TextPairs:
+    return TextPairs("made", ["dogs " * count for count in words], ["Hunde " * count for count in words])
 
 
 def same(one: Trace, other: Trace) -> bool:
@@ -53,25 +55,25 @@ def same(one: Trace, other: Trace) -> bool:
 
 def read_back(trace: Trace, folder: Path) -> Trace:
     """As it comes out of a file, in one byte a weight."""
-    trace_file.save(replace(trace, norms={}), folder / "again.trace")
-    return trace_file.load(folder / "again.trace")
+    replace(trace, norms={}).save(folder / "again.trace")
+    return Trace.load(folder / "again.trace")
 
 
 def test_the_pairs_are_spread_and_of_medium_length(vocab: Vocab) -> None:
     pairs = of_length(9, 5, 1, 2, 7, 5, 5, 1, 4, 9, 8, 2)
     assert np.median(lengths(pairs, vocab).max(axis=0)) == lengths(of_length(5), vocab).max()
     # Of each stretch of four, the first that has the median's length, or is nearest to it.
-    assert chosen(pairs, vocab, 3, None) == of_length(5, 5, 4)
-    assert chosen(pairs, vocab, 1, None) == of_length(5)
-    assert chosen(pairs, vocab, 0, None) == of_length()
-    assert chosen(pairs, vocab, 99, None) == pairs
+    assert choose_pairs(pairs, vocab, 3, None) == of_length(5, 5, 4)
+    assert choose_pairs(pairs, vocab, 1, None) == of_length(5)
+    assert choose_pairs(pairs, vocab, 0, None) == of_length()
+    assert choose_pairs(pairs, vocab, 99, None) == pairs
 
 
 def test_what_is_empty_or_too_long_is_not_looked_at(vocab: Vocab) -> None:
-    longest = lengths(Pairs("six", ["dogs " * 6], ["Hunde"]), vocab).max()
-    pairs = Pairs("made", ["dogs " * 6, "dogs", "", " ", "dogs " * 7], ["Hunde", "  ", "Hunde", "Hunde", "Hunde"])
-    assert chosen(pairs, vocab, 5, int(longest)) == Pairs("made", ["dogs " * 6], ["Hunde"])
-    assert len(chosen(of_length(LONGEST), vocab, 8, None)) == 0
+    longest = lengths(TextPairs("six", ["dogs " * 6], ["Hunde"]), vocab).max()
+    pairs = TextPairs("made", ["dogs " * 6, "dogs", "", " ", "dogs " * 7], ["Hunde", "  ", "Hunde", "Hunde", "Hunde"])
+    assert choose_pairs(pairs, vocab, 5, int(longest)) == TextPairs("made", ["dogs " * 6], ["Hunde"])
+    assert len(choose_pairs(of_length(LONGEST), vocab, 8, None)) == 0
 
 
 def test_it_traces_the_reference_with_the_weights_of_the_moment(vocab: Vocab, tmp_path: Path) -> None:
@@ -83,10 +85,10 @@ def test_it_traces_the_reference_with_the_weights_of_the_moment(vocab: Vocab, tm
             weight.mul_(1.5)
     probe({"event": "update", "update": 1100, "loss": 1.0})
     probe(VALIDATION)
-    first, second = moment_folders(tmp_path)
+    first, second = snapshot_folders(tmp_path)
     assert (first.name, second.name) == ("00000000", "00001200")
-    assert (load_moment(first).update, load_moment(first).bleu, load_moment(first).best) == (0, None, False)
-    found = load_moment(second)
+    assert (load_snapshot(first).update, load_snapshot(first).bleu, load_snapshot(first).best) == (0, None, False)
+    found = load_snapshot(second)
     assert (found.update, found.loss, found.bleu, found.chrf, found.best) == (1200, 0.5, 60.25, 70.5, True)
     for folder, factor in ((first, 1.0), (second, 1.5)):
         own = load_model(open_bundle(GOLDEN))
@@ -96,7 +98,6 @@ def test_it_traces_the_reference_with_the_weights_of_the_moment(vocab: Vocab, tm
         for trace, source, target in zip(load_traces(folder), FEW.source, FEW.target, strict=True):
             assert not trace.free
             assert not trace.norms
-            assert not trace.vectors
             expected = read_back(Inspector(own, vocab).trace(source, target), tmp_path)
             assert same(trace, expected)
 
@@ -123,9 +124,9 @@ def test_an_average_has_a_place_of_its_own(vocab: Vocab, tmp_path: Path) -> None
     probe = Probe(FEW, vocab, load_model(open_bundle(GOLDEN)), tmp_path)
     probe(VALIDATION)
     probe(VALIDATION | {"which": "the average of 5 snapshots"})
-    trained, averaged = moment_folders(tmp_path)
+    trained, averaged = snapshot_folders(tmp_path)
     assert (trained.name, averaged.name) == ("00001200", "00001200-average")
-    assert (load_moment(trained).is_average, load_moment(averaged).is_average) == (False, True)
+    assert (load_snapshot(trained).is_average, load_snapshot(averaged).is_average) == (False, True)
 
 
 def test_what_an_earlier_training_left_goes_even_if_nothing_new_is_kept(vocab: Vocab, tmp_path: Path) -> None:
@@ -161,8 +162,8 @@ def trained(folder: Path, probe: int, **training: Any) -> Bundle:
         "validation": {"search": {"beam_size": 1}, "probe": probe},
     }
     run = folder / f"run-{probe}"
-    begin(Recipe.model_validate(described), run, num_workers=1)
-    bundle = carry_out(run, Group(), lambda _: None)
+    prepare_run(Recipe.model_validate(described), run, num_workers=1)
+    bundle = train_model(run, Group(), lambda _: None)
     assert bundle is not None
     return bundle
 
@@ -172,9 +173,9 @@ def test_a_run_that_is_looked_at_ends_with_bitwise_the_same_weights(tmp_path: Pa
     weights = unseen.weights()
     assert all((array == weights[name]).all() for name, array in seen.weights().items())
     run = tmp_path / "run-3"
-    assert [folder.name for folder in moment_folders(run)] == ["00000000", "00000006", "00000012"]
-    assert [len(load_traces(folder)) for folder in moment_folders(run)] == [3, 3, 3]
-    assert sum(file.stat().st_size for file in moment_folders(run)[0].iterdir()) < 30_000
+    assert [folder.name for folder in snapshot_folders(run)] == ["00000000", "00000006", "00000012"]
+    assert [len(load_traces(folder)) for folder in snapshot_folders(run)] == [3, 3, 3]
+    assert sum(file.stat().st_size for file in snapshot_folders(run)[0].iterdir()) < 30_000
     assert not (tmp_path / "run-0" / "probe").exists()
     assert sorted(path.name for path in (run / "bundle").iterdir()) == sorted(
         path.name for path in (tmp_path / "run-0" / "bundle").iterdir()
@@ -185,8 +186,8 @@ def test_it_looks_with_the_moving_average_where_that_is_what_is_validated(tmp_pa
     """The last validation is the best here, so the bundle holds its weights."""
     bundle = trained(tmp_path, 2, ema=0.5)
     run = tmp_path / "run-2"
-    last = moment_folders(run)[-1]
-    assert load_moment(last).best
+    last = snapshot_folders(run)[-1]
+    assert load_snapshot(last).best
     for trace in load_traces(last):
         expected = Inspector.of(bundle).trace(trace.source.text, trace.target.text)
         assert same(trace, read_back(expected, tmp_path))

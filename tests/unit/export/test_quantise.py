@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dragoman.bundle.info import ExportStore
-from dragoman.export.quantise import quantised
+from dragoman.export.model_bin import quantise
 
 ARRAYS = {
     "a/weight": np.random.default_rng(3).normal(size=(5, 7)).astype(np.float32),
@@ -15,13 +15,13 @@ ARRAYS = {
 
 
 def test_float32_is_left_as_it_is() -> None:
-    assert quantised(ARRAYS, "float32") == ARRAYS
+    assert quantise(ARRAYS, "float32") == ARRAYS
 
 
 @pytest.mark.parametrize(("store", "kind"), [("int8", np.int8), ("int16", np.int16)])
 def test_matrices_are_rounded_to_the_nearest_and_the_rest_stays(store: ExportStore, kind: type) -> None:
     before = {name: array.copy() for name, array in ARRAYS.items()}
-    kept = quantised(ARRAYS, store)
+    kept = quantise(ARRAYS, store)
     assert kept.keys() == ARRAYS.keys() | {"a/weight_scale"}
     assert all(kept[name] is ARRAYS[name] for name in ("a/bias", "encodings", "flag"))
     assert all(np.array_equal(array, before[name]) for name, array in ARRAYS.items())
@@ -33,13 +33,13 @@ def test_matrices_are_rounded_to_the_nearest_and_the_rest_stays(store: ExportSto
 
 
 def test_the_largest_number_of_a_row_uses_all_the_bits_there_are() -> None:
-    assert np.abs(quantised(ARRAYS, "int8")["a/weight"]).max(axis=1).tolist() == [127] * 5
-    assert np.abs(quantised(ARRAYS, "int16")["a/weight"]).max() == 1024
+    assert np.abs(quantise(ARRAYS, "int8")["a/weight"]).max(axis=1).tolist() == [127] * 5
+    assert np.abs(quantise(ARRAYS, "int16")["a/weight"]).max() == 1024
 
 
 def test_a_row_of_zeros_stays_one_and_tiny_numbers_keep_a_scale() -> None:
     odd = np.zeros((3, 4), np.float32)
     odd[1] = 1e-40
-    kept = quantised({"a/weight": odd}, "int8")
+    kept = quantise({"a/weight": odd}, "int8")
     assert kept["a/weight"][0].tolist() == [0, 0, 0, 0]
     assert np.isfinite(kept["a/weight_scale"]).all()

@@ -27,7 +27,7 @@ CODES = {
 
 
 class Browser:
-    """A headless chromium that is spoken to over two pipes (the DevTools protocol)."""
+    """A headless chromium that is driven over two pipes (the DevTools protocol)."""
 
     def __init__(self, home: str) -> None:
         (ours, out), (to, theirs) = os.pipe(), os.pipe()
@@ -42,12 +42,12 @@ class Browser:
         self.reading, self.writing = os.fdopen(ours, "rb", buffering=0), os.fdopen(theirs, "wb", buffering=0)
         self.rest, self.count, self.session = b"", 0, ""
         self.events: list[dict[str, Any]] = []
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        target = self.request("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.request("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
-            self.ask(f"{domain}.enable")
+            self.request(f"{domain}.enable")
 
-    def ask(self, method: str, **params: object) -> dict[str, Any]:
+    def request(self, method: str, **params: object) -> dict[str, Any]:
         self.count += 1
         session = {"sessionId": self.session} if self.session else {}
         message = {"id": self.count, "method": method, "params": params, **session}
@@ -59,7 +59,7 @@ class Browser:
 
     def open(self, path: Path) -> None:
         self.events.clear()
-        self.ask("Page.navigate", url=path.as_uri())
+        self.request("Page.navigate", url=path.as_uri())
         self.wait("Page.loadEventFired")
 
     def wait(self, method: str) -> None:
@@ -68,7 +68,7 @@ class Browser:
             self.events.append(self._next())
 
     @property
-    def asked(self) -> list[str]:
+    def requested(self) -> list[str]:
         """Every address that the page wanted something from."""
         wanted = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in wanted]
@@ -78,7 +78,7 @@ class Browser:
         return [event for event in self.events if event["method"] in {"Log.entryAdded", "Runtime.exceptionThrown"}]
 
     def run(self, expression: str) -> Any:
-        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        answer = self.request("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -86,7 +86,7 @@ class Browser:
         for key in keys:
             down = {"type": "keyDown", "text": "\r"} if key == "Enter" else {"type": "rawKeyDown"}
             for event in (down, {"type": "keyUp"}):
-                self.ask("Input.dispatchKeyEvent", key=key, code=key, windowsVirtualKeyCode=CODES[key], **event)
+                self.request("Input.dispatchKeyEvent", key=key, code=key, windowsVirtualKeyCode=CODES[key], **event)
 
     def choose(self, **values: str) -> None:
         for name, value in values.items():
@@ -106,7 +106,7 @@ class Browser:
 
     def close(self) -> None:
         self.session = ""
-        self.ask("Browser.close")
+        self.request("Browser.close")
         self.process.wait(timeout=20)
         self.reading.close()
         self.writing.close()

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from dragoman.attention.multihead import MultiHead
 from dragoman.attention.tap import Sight, Tap
-from dragoman.data.vocab import BOS, EOS
 from dragoman.decoding.scoring import score
 from dragoman.inspection.capture import capture, largest, value_norms
 from dragoman.models.build import build
 from dragoman.models.config import RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import BOS, EOS
 
 SOURCE, TARGET = [5, 9, 6, 11, EOS], [7, 4, 8, EOS]
 CROSS = "decoder.layers.1.cross_attention"

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from dragoman.inspection import evolution_page
-from dragoman.inspection.evolution import Evolution, read_evolution
-from dragoman.inspection.evolution_page import page, save_page
-from dragoman.inspection.moments import Moment, save_moment
+from dragoman.inspection.evolution import Evolution, ProbeSnapshot, read_evolution, save_snapshot
+from dragoman.inspection.evolution_page import page
+from dragoman.inspection.html_file import save_text
 from dragoman.inspection.trace import Trace
 
 Traced = Callable[..., Trace]
@@ -37,12 +37,12 @@ def sharpened(trace: Trace, power: float) -> Trace:
 
 @pytest.fixture
 def evolution(tmp_path: Path, traced: Traced) -> Evolution:
-    """Three moments, the second of which was the best; three sentences, one of them hostile."""
+    """Three snapshots, the second of which was the best; three sentences, one of them hostile."""
     sentences = [traced(free=False), traced(HOSTILE, free=False), traced(("▁Ja", "▁so", "</s>"), free=False)]
     for i in range(3):
         scores = {"loss": 2.5, "bleu": 30.0 * i, "chrf": 30.0} if i else {}
-        moment = Moment(update=4000 * i, which=f"update {4000 * i:,}", best=i == 1, **scores)
-        save_moment(moment, [sharpened(trace, 0.1 + i) for trace in sentences], tmp_path / "run")
+        snapshot = ProbeSnapshot(update=4000 * i, which=f"update {4000 * i:,}", best=i == 1, **scores)
+        save_snapshot(snapshot, [sharpened(trace, 0.1 + i) for trace in sentences], tmp_path / "run")
     return read_evolution(tmp_path / "run")
 
 
@@ -50,17 +50,17 @@ def data_of(text: str) -> Any:
     return json.loads(text.split('id="data">')[1].split("</script>")[0])
 
 
-def weights_of(text: str, sentence: int, name: str, moment: int, shape: tuple[int, ...]) -> np.ndarray:
-    content = base64.b64decode(data_of(text)["sentences"][sentence]["maps"][name][moment])
+def weights_of(text: str, sentence: int, name: str, snapshot: int, shape: tuple[int, ...]) -> np.ndarray:
+    content = base64.b64decode(data_of(text)["sentences"][sentence]["maps"][name][snapshot])
     return np.frombuffer(content, np.uint8).reshape(shape) / 255
 
 
-def test_the_page_holds_every_map_at_every_moment(evolution: Evolution) -> None:
+def test_the_page_holds_every_map_at_every_snapshot(evolution: Evolution) -> None:
     text = page(evolution)
     for sentence in range(3):
-        for moment, trace in enumerate(evolution.traces(sentence)):
+        for snapshot, trace in enumerate(evolution.traces(sentence)):
             for name, weights in trace.attention.items():
-                found = weights_of(text, sentence, name, moment, weights.shape)
+                found = weights_of(text, sentence, name, snapshot, weights.shape)
                 np.testing.assert_allclose(found, weights, atol=0.5 / 255 + 1e-6)
 
 
@@ -123,7 +123,7 @@ def browser_class() -> Any:
 @pytest.fixture
 def browser(evolution: Evolution, tmp_path: Path) -> Iterator[Any]:
     """With the page open."""
-    save_page(evolution, tmp_path / "page.html")
+    save_text(page(evolution), tmp_path / "page.html")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         opened = browser_class()(home)
         opened.open(tmp_path / "page.html")
@@ -131,8 +131,9 @@ def browser(evolution: Evolution, tmp_path: Path) -> Iterator[Any]:
         opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-def test_in_a_browser_the_arrow_keys_go_from_moment_to_moment(
+def test_in_a_browser_the_arrow_keys_go_from_snapshot_to_snapshot(
     browser: Any, evolution: Evolution, tmp_path: Path
 ) -> None:
     asked = [
@@ -142,55 +143,60 @@ def test_in_a_browser_the_arrow_keys_go_from_moment_to_moment(
     assert browser.run("document.activeElement.id") == "moment"
     assert browser.text("#when") == "update 4,000, kept: BLEU 30.0, loss 2.500"
     browser.run("document.getElementById('twin').open = true")
-    head = evolution.telling("cross")
-    for key, moment, when in (
+    head = evolution.standout("cross")
+    for key, snapshot, when in (
         ("ArrowRight", 2, "update 8,000: BLEU 60.0, loss 2.500"),
         ("Home", 0, "update 0: before"),
     ):
         browser.press(key)
         assert browser.text("#when").startswith(when)
         assert browser.run("document.getElementById('moment').getAttribute('aria-valuetext')").startswith(when)
-        assert browser.text("#role strong") == f"cross {head}: {head.label[moment]}"
+        assert browser.text("#role strong") == f"cross {head}: {head.label[snapshot]}"
         rows = "[...document.querySelectorAll('#numbers tbody tr')]"
         found = browser.run(f"{rows}.map((row) => [...row.querySelectorAll('td')].map((cell) => +cell.textContent))")
-        expected = evolution.traces(0)[moment].attention[head.name][head.head]
+        expected = evolution.traces(0)[snapshot].attention[head.name][head.head]
         np.testing.assert_allclose(np.array(found), expected, atol=0.0075)
-        assert browser.run("[...document.querySelectorAll('#roles .now')].length") == 1 + len(evolution.courses)
+        assert browser.run("[...document.querySelectorAll('#roles .now')].length") == 1 + len(evolution.histories)
         column = "[...document.querySelectorAll('#roles tbody .now')].map((cell) => cell.title)"
-        assert browser.run(column) == [course.label[moment] for course in evolution.courses]
+        assert browser.run(column) == [history.label[snapshot] for history in evolution.histories]
     dragged = "slider.value = '1'; slider.dispatchEvent(new Event('input', {bubbles: true}))"
     browser.run(f"const slider = document.getElementById('moment'); {dragged}")
     assert browser.text("#when").startswith("update 4,000, kept")
-    said = [event for event in browser.events if event["method"] in {"Log.entryAdded", "Runtime.exceptionThrown"}]
-    assert said == []
+    events = [event for event in browser.events if event["method"] in {"Log.entryAdded", "Runtime.exceptionThrown"}]
+    assert events == []
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_in_a_browser_a_head_is_chosen_by_its_name_in_the_table_of_roles(browser: Any, evolution: Evolution) -> None:
-    number = next(i for i, course in enumerate(evolution.courses) if course.kind == "decoder" and course.head == 1)
+    number = next(i for i, history in enumerate(evolution.histories) if history.kind == "decoder" and history.head == 1)
     browser.run(f"document.querySelectorAll('#roles button')[{number}].click()")
-    course = evolution.courses[number]
-    assert browser.text("#role strong").startswith(f"decoder {course}: ")
+    history = evolution.histories[number]
+    assert browser.text("#role strong").startswith(f"decoder {history}: ")
     assert browser.run("document.getElementById('kind').value") == "decoder"
-    assert f"{course.name}, head 1" in browser.text("#caption")
+    assert f"{history.name}, head 1" in browser.text("#caption")
     assert "a row is the token being written" in browser.text("#caption")
     browser.choose(sentence="2")
     assert browser.text("#pair").startswith("Ja so → How are you")
     assert browser.text("#right + figcaption").startswith("share of the attention weights on marks")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_in_a_browser_nothing_sticks_out_and_no_column_of_a_map_is_cut_off(tmp_path: Path, traced: Traced) -> None:
     tokens = (*(f"▁token{i}" for i in range(17)), "</s>")
-    save_moment(Moment(update=0, which="update 0"), [sharpened(traced(tokens, free=False), 1)], tmp_path / "run")
-    save_page(read_evolution(tmp_path / "run"), tmp_path / "page.html")
+    save_snapshot(
+        ProbeSnapshot(update=0, which="update 0"), [sharpened(traced(tokens, free=False), 1)], tmp_path / "run"
+    )
+    save_text(page(read_evolution(tmp_path / "run")), tmp_path / "page.html")
     inside = (
         "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.getElementById('map').parentElement)"
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         opened, widths = browser_class()(home), []
         for width in (360, 1280):
-            opened.ask("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
+            opened.request(
+                "Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False
+            )
             opened.open(tmp_path / "page.html")
             widths.append(opened.run("document.documentElement.scrollWidth"))
         whole, legend = opened.run(inside), opened.text("#legend + span")

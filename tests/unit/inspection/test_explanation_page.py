@@ -1,4 +1,4 @@
-"""The lesson as a page: complete, harmless, and usable in a real browser by keyboard and on a narrow screen."""
+"""The explanation as a page: complete, harmless, and usable in a real browser by keyboard and on a narrow screen."""
 
 import base64
 import hashlib
@@ -11,8 +11,8 @@ import pytest
 from browser import CHROMIUM, Browser
 
 from dragoman.inspection.explanation import Explanation, explain
-from dragoman.inspection.explanation.board import Table, plain
-from dragoman.inspection.explanation.page import formula, page, prose
+from dragoman.inspection.explanation.explanation_page import formula, page, prose
+from dragoman.inspection.explanation.worksheet import Table, format_number
 from dragoman.inspection.inspector import Inspector
 
 INSPECTOR = Inspector.load(Path(__file__).parents[2] / "golden" / "v1")
@@ -58,13 +58,13 @@ def test_every_step_and_every_printed_number_is_on_the_page() -> None:
     assert seen.open == []
     text = " ".join(seen.text.replace("\N{MINUS SIGN}", "-").split())
     for step in shown.steps:
-        for said in (step.section, re.sub(r"[_^]", "", step.why), re.sub(r"[_^]", "", step.title)):
-            assert said in text
+        for text_part in (step.section, re.sub(r"[_^]", "", step.why), re.sub(r"[_^]", "", step.title)):
+            assert text_part in text
         for block in step.blocks:
             rows = block.rows if isinstance(block, Table) else ()
-            assert all(plain(cell) in text for row in rows for cell in row.cells)
+            assert all(format_number(cell) in text for row in rows for cell in row.cells)
     assert shown.caveats in text
-    assert all(line in text for line in shown.chosen)
+    assert all(line in text for line in shown.choices)
 
 
 def test_all_numbers_of_a_vector_can_be_opened() -> None:
@@ -82,7 +82,7 @@ def test_no_word_becomes_an_element() -> None:
     assert "alert(1)" in hostile.text
 
 
-def test_nothing_runs_but_our_script_and_nothing_is_asked_of_a_network() -> None:
+def test_nothing_runs_but_our_script_and_nothing_is_requested_from_a_network() -> None:
     text = page(lesson())
     seen = Elements(text)
     policy = re.search(r'Policy" content="([^"]*)"', text)[1]
@@ -132,13 +132,14 @@ def opened(browser: Browser, folder: Path, shown: Explanation) -> None:
 
 
 @needs_browser
-def test_it_opens_from_a_file_asks_for_nothing_and_has_no_complaints(browser: Browser, tmp_path: Path) -> None:
+def test_it_opens_from_a_file_without_requests_and_errors(browser: Browser, tmp_path: Path) -> None:
     opened(browser, tmp_path, lesson())
-    assert browser.asked == [(tmp_path / "lesson.html").as_uri()]
+    assert browser.requested == [(tmp_path / "lesson.html").as_uri()]
     assert browser.complaints == []
     assert browser.run("getComputedStyle(document.querySelector('.look')).display") == "flex"
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_arrow_keys_turn_the_steps(browser: Browser, tmp_path: Path) -> None:
     shown = lesson()
@@ -173,6 +174,6 @@ def test_by_tab_every_step_table_and_detail_is_reached(browser: Browser, tmp_pat
 @pytest.mark.parametrize("width", [320, 500, 1280])
 def test_nothing_sticks_out_of_a_narrow_screen(browser: Browser, tmp_path: Path, width: int) -> None:
     opened(browser, tmp_path, explain(INSPECTOR, "two red dogs and ten old houses at four green tables."))
-    browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
+    browser.request("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
     assert browser.run("document.documentElement.scrollWidth") <= width
-    browser.ask("Emulation.clearDeviceMetricsOverride")
+    browser.request("Emulation.clearDeviceMetricsOverride")

@@ -1,4 +1,4 @@
-"""The lesson in a terminal: what fits, what is plain, and what can be checked with a calculator."""
+"""The explanation in a terminal: what fits, what is plain, and what can be checked with a calculator."""
 
 import io
 import re
@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from dragoman.inspection.explanation import Explanation, explain
-from dragoman.inspection.explanation.board import Row, Step, Table
-from dragoman.inspection.explanation.text import formula, lesson
+from dragoman.inspection.explanation.terminal_text import ExplanationText, formula
+from dragoman.inspection.explanation.worksheet import Row, Step, Table
 from dragoman.inspection.inspector import Inspector
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -23,7 +23,7 @@ TRANSFORMER, RECURRENT = Inspector.load(GOLDEN / "v1"), Inspector.load(GOLDEN / 
 def printed(shown: Explanation, encoding: str = "utf-8", **options: Any) -> str:
     buffer = io.BytesIO()
     stream = io.TextIOWrapper(buffer, encoding=encoding, errors="strict")
-    Console(file=stream, highlight=False, soft_wrap=True, **options).print(lesson(shown))
+    Console(file=stream, highlight=False, soft_wrap=True, **options).print(ExplanationText(shown))
     stream.flush()
     return buffer.getvalue().decode(encoding)
 
@@ -64,7 +64,7 @@ def test_long_labels_make_room_for_wide_numbers(label: str, marks: tuple[Any, An
     )
     columns = ("s", "s - max", "exp", "weight", "model")
     weights = (Row(label, (wide, wide, wide, narrow, narrow), bar=share, mark=marks[1]) for share in (1.0, 0.5, 0.0001))
-    step = Step("title", "why", "", "section", (vector, Table(columns, tuple(weights))))
+    step = Step("title", "why", "section", blocks=(vector, Table(columns, tuple(weights))))
     text = printed(replace(explain(TRANSFORMER, "a"), steps=(step,)))
     lines = text.split("why\n")[1].splitlines()
     assert max(map(cell_len, lines)) <= 80
@@ -92,8 +92,8 @@ def test_every_step_has_its_number_title_why_formula_and_section() -> None:
     shown = explain(TRANSFORMER, "two red dogs.")
     text = " ".join(printed(shown).split())
     for number, step in enumerate(shown.steps, 1):
-        said = f"{number}. {step.title} {step.section} {step.why} {formula(step.formula)}"
-        assert " ".join(said.split()) in text
+        text_part = f"{number}. {step.title} {step.section} {step.why} {formula(step.formula)}"
+        assert " ".join(text_part.split()) in text
     assert shown.caveats in text
     assert "most of them to 4 digits after the point" in text
 
@@ -109,7 +109,7 @@ def test_a_student_can_check_the_softmax_from_the_printed_lines_alone() -> None:
     """Columns: position, piece, s, exp(s), weight, the model's, and a bar as long as the weight."""
     text = printed(explain(TRANSFORMER, "two red dogs."))
     rows = rows_of(text, "Softmax: the scores become shares")
-    assert len(rows) == len(TRANSFORMER.read("two red dogs.").ids)
+    assert len(rows) == len(TRANSFORMER.tokenize_source("two red dogs.").ids)
     (total, _, _) = re.findall(r"sum +(\S+) +(\S+) +(\S+)\n", text)[0]
     exps = [Decimal(row[3]) for row in rows]
     assert sum(exps) == Decimal(total)

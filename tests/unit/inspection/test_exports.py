@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dragoman.data.alignment import AlignmentHead
-from dragoman.data.moses import to_moses
-from dragoman.inspection.alignment_heads import head_links
-from dragoman.inspection.choice import Choice
-from dragoman.inspection.exports import habits_csv, habits_json, map_csv, map_json, moses
-from dragoman.inspection.heads import head_habits
-from dragoman.inspection.intervention import Off
+from dragoman.alignment.moses import to_moses
+from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.inspection.exports import heads_csv, heads_json, map_csv, map_json, moses
+from dragoman.inspection.head_search import head_links
+from dragoman.inspection.heads import summarise_heads
+from dragoman.inspection.interventions import HeadsOff
 from dragoman.inspection.trace import Trace
+from dragoman.inspection.view import MapChoice
 
 Traced = Callable[..., Trace]
 CROSS = "decoder.layers.{}.cross_attention"
-CHOICE = Choice("cross", 0, 2, "read", "attention")
+CHOICE = MapChoice("cross", 0, 2, "read", "attention")
 
 
 def table(text: str) -> list[list[str]]:
@@ -64,16 +64,18 @@ def test_json_has_a_line_for_each_key_and_letters_as_they_are(traced: Traced) ->
     assert "▁你好" in text
 
 
-def test_json_says_what_was_done_to_the_model_and_what_cannot_be_said_in_numbers(traced: Traced) -> None:
+def test_json_has_the_interventions_and_null_for_infinity(traced: Traced) -> None:
     impossible = replace(
-        traced(), interventions=(Off(where="cross", heads=(1,)),), log_probabilities=np.array([-1, -np.inf, -2, -3.0])
+        traced(),
+        interventions=(HeadsOff(where="cross", heads=(1,)),),
+        log_probabilities=np.array([-1, -np.inf, -2, -3.0]),
     )
-    read = json.loads(map_json(impossible, Choice("encoder", 1, "mean", "written", "norm")))
+    read = json.loads(map_json(impossible, MapChoice("encoder", 1, "mean", "written", "norm")))
     assert read["interventions"] == [{"where": "cross", "heads": [1], "do": "off"}]
     assert read["log_probability"] is None
     assert read["log_probabilities"] == [-1.0, None, -2.0, -3.0]
     assert (read["map"]["rows"], read["map"]["head"]) == (None, "mean")
-    alone = json.loads(map_json(traced(num_heads=1), Choice("cross", 1, "mean", "written", "norm")))
+    alone = json.loads(map_json(traced(num_heads=1), MapChoice("cross", 1, "mean", "written", "norm")))
     assert alone["map"]["head"] == 0
 
 
@@ -87,8 +89,8 @@ def test_csv_holds_every_number_under_its_labels_and_the_caption_in_the_corner(t
     np.testing.assert_allclose(numbers, trace.attention[CROSS.format(0)][2], rtol=1e-5)
 
 
-@pytest.mark.parametrize("choice", [CHOICE, Choice("cross", 1, "mean", "written", "norm")])
-def test_links_are_those_of_the_map_chosen(traced: Traced, choice: Choice) -> None:
+@pytest.mark.parametrize("choice", [CHOICE, MapChoice("cross", 1, "mean", "written", "norm")])
+def test_links_are_those_of_the_map_chosen(traced: Traced, choice: MapChoice) -> None:
     trace = traced()
     head = AlignmentHead(
         layer=CROSS.format(choice.layer), head=None if choice.head == "mean" else choice.head, rows=choice.rows,
@@ -100,21 +102,21 @@ def test_links_are_those_of_the_map_chosen(traced: Traced, choice: Choice) -> No
 
 def test_the_links_beside_a_map_of_one_side_are_those_of_the_default(traced: Traced) -> None:
     trace = replace(traced(), alignment_heads=(AlignmentHead(layer=CROSS.format(0), head=2, rows="read"),))
-    assert moses(trace, Choice("encoder", 1, 0, "written", "attention")) == moses(trace, CHOICE)
+    assert moses(trace, MapChoice("encoder", 1, 0, "written", "attention")) == moses(trace, CHOICE)
     assert moses(trace, CHOICE) != moses(trace, replace(CHOICE, layer=1))
 
 
 def test_habits_are_kept_with_all_their_numbers(traced: Traced) -> None:
     trace = traced()
-    habits = head_habits([trace])
-    read = json.loads(habits_json(trace, habits))
+    habits = summarise_heads([trace])
+    read = json.loads(heads_json(trace, habits))
     assert (read["source"], read["target"], read["target_is"]) == ("Wie gehts dir?", "How are you", "free")
     assert read["heads"] == [json.loads(habit.model_dump_json()) for habit in habits]
 
 
 def test_habits_as_csv_have_a_line_for_each_head_and_nothing_where_there_is_nothing(traced: Traced) -> None:
-    habits = head_habits([traced()])
-    head, *lines = table(habits_csv(habits))
+    habits = summarise_heads([traced()])
+    head, *lines = table(heads_csv(habits))
     assert len(lines) == 2 * 3 * 3
     cross = dict(zip(head, lines[6], strict=True))
     assert (cross["name"], cross["head"], cross["previous_token"]) == (CROSS.format(0), "0", "")

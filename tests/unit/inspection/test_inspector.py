@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.data.vocab import EOS
 from dragoman.decoding.options import LengthLimit, SearchOptions
-from dragoman.decoding.translator import Translator
 from dragoman.inspection.inspector import Inspector
+from dragoman.text.vocab import EOS
+from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SHAPES = {
@@ -97,16 +97,24 @@ def test_a_target_that_was_cut_says_so() -> None:
     assert len(trace.target) == 4
 
 
-def test_what_cannot_be_traced_is_refused_with_a_mend() -> None:
+def test_what_cannot_be_traced_is_refused() -> None:
     model = inspector("v1")
-    with pytest.raises(ValueError, match="holds no text"):
+    with pytest.raises(ValueError, match="has no text"):
         model.trace(" \t ")
-    with pytest.raises(ValueError, match=r"source has \d+ tokens, but the model takes 64: shorten it"):
+    with pytest.raises(ValueError, match=r"source has \d+ tokens, but the model takes 64: shorten the"):
         model.trace("two red dogs. " * 20)
     with pytest.raises(ValueError, match="the target has"):
         model.trace(TEXT, "zwei rote Hunde. " * 20)
-    with pytest.raises(ValueError, match="leave history out"):
+    with pytest.raises(ValueError, match="history"):
         model.trace(TEXT, "vier", history=True)
+    with pytest.raises(ValueError, match="prefix"):
+        model.trace(TEXT, "vier", prefix="zwei")
+
+
+def test_the_models_own_target_can_begin_with_a_prefix() -> None:
+    trace = inspector("v1").trace(TEXT, prefix="zehn")
+    assert trace.free
+    assert trace.target.text.split()[0] == "zehn" != inspector("v1").trace(TEXT).target.text.split()[0]
 
 
 def test_an_empty_target_can_be_forced() -> None:

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
 
-from dragoman.data.alignment import word_map
-from dragoman.inspection.choice import Choice
-from dragoman.inspection.intervention import Off
-from dragoman.inspection.page import save_page
+from dragoman.alignment.links import word_map
+from dragoman.inspection.html_file import save_text
+from dragoman.inspection.interventions import HeadsOff
+from dragoman.inspection.page import page
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.view import view, word_view
+from dragoman.inspection.view import MapChoice, view
 
 Traced = Callable[..., Trace]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 
 def shown(browser: Browser, trace: Trace, folder: Path) -> Trace:
-    save_page(trace, folder / "page.html")
+    save_text(page(trace), folder / "page.html")
     browser.open(folder / "page.html")
     browser.run(
         "const twin = document.getElementById('twin'); twin.open = true; twin.dispatchEvent(new Event('toggle'))"
@@ -32,7 +32,7 @@ def test_it_opens_from_a_file_asks_for_nothing_and_has_no_complaints(
     browser: Browser, traced: Traced, tmp_path: Path
 ) -> None:
     shown(browser, traced(), tmp_path)
-    assert browser.asked == [(tmp_path / "page.html").as_uri()]
+    assert browser.requested == [(tmp_path / "page.html").as_uri()]
     assert browser.complaints == []
     assert browser.run("document.querySelectorAll('#map rect').length") > 4 * 6
     assert browser.run("getComputedStyle(document.getElementById('choices')).display") == "flex"
@@ -52,9 +52,9 @@ def test_arrow_keys_move_from_cell_to_cell_and_each_value_is_announced(
         (["Home"], 0, 0),
     ]:
         browser.press(*keys)
-        said = f"{seen.rows[row]} (written) looked at {seen.columns[column]}: {seen.matrix[row, column]:.3f}"
-        assert browser.text("#live") == said
-        assert browser.text("#readout") == said
+        expected = f"{seen.rows[row]} (written) looked at {seen.columns[column]}: {seen.matrix[row, column]:.3f}"
+        assert browser.text("#live") == expected
+        assert browser.text("#readout") == expected
 
 
 def test_every_choice_shows_what_the_library_shows(browser: Browser, traced: Traced, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_heads_that_are_off_and_rows_with_little_left_are_shown_as_the_library_s
     weights[1] = 0
     weights[:, 2] *= np.array([0.02] * 5 + [9.0], np.float32)
     changed = replace(
-        trace, attention={**trace.attention, name: weights}, interventions=(Off(where=name, heads=(1,)),), norms={}
+        trace, attention={**trace.attention, name: weights}, interventions=(HeadsOff(where=name, heads=(1,)),), norms={}
     )
     shown(browser, changed, tmp_path)
     expected = view(changed)
@@ -92,7 +92,7 @@ def test_heads_that_are_off_and_rows_with_little_left_are_shown_as_the_library_s
     browser.run("document.getElementById('hide').click()")
     hidden = expected.without_sinks()
     np.testing.assert_allclose(browser.numbers(), hidden.matrix, atol=6e-4)
-    assert hidden.emptied == (2,)
+    assert hidden.empty_rows == (2,)
     assert browser.text("#sinks").endswith("Grey, as less than 20% of them is left: ▁you.")
     browser.choose(head="1")
     assert browser.text("#caption") == view(changed, head=1).caption
@@ -106,7 +106,7 @@ def test_ribbons_lead_each_word_to_where_it_looked_most(
 ) -> None:
     trace = shown(browser, traced(target=("▁H", "ow", "▁are", "▁you", "</s>")), tmp_path)
     browser.choose(rows=rows)
-    given = word_view(trace, rows=rows)
+    given = MapChoice(rows=rows, by_word=True).view(trace)
     best = given.matrix.argmax(axis=1)
     links = [
         f"{word} to {given.columns[j]} ({given.matrix[i, j]:.2f})"
@@ -138,12 +138,12 @@ def test_a_legend_says_what_the_darkest_colour_is(browser: Browser, traced: Trac
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_it_fits_a_narrow_screen_and_a_wide_one(browser: Browser, traced: Traced, tmp_path: Path, width: int) -> None:
-    browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
+    browser.request("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
     try:
         shown(browser, traced(), tmp_path)
         assert browser.run("document.documentElement.scrollWidth") <= width
     finally:
-        browser.ask("Emulation.clearDeviceMetricsOverride")
+        browser.request("Emulation.clearDeviceMetricsOverride")
 
 
 def test_hostile_tokens_are_only_text(browser: Browser, traced: Traced, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_the_smallest_and_a_large_map_are_drawn(browser: Browser, traced: Traced
 
 def test_it_opens_on_what_was_asked_for(browser: Browser, traced: Traced, tmp_path: Path) -> None:
     trace = traced()
-    save_page(trace, tmp_path / "page.html", Choice("decoder", 0, 2, "read", "norm", hide_sinks=True))
+    save_text(page(trace, MapChoice("decoder", 0, 2, "read", "norm", hide_sinks=True)), tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     ids = ("kind", "layer", "head", "rows", "measure")
     assert [browser.run(f"document.getElementById({name!r}).value") for name in ids] == [
@@ -179,6 +179,6 @@ def test_it_opens_on_what_was_asked_for(browser: Browser, traced: Traced, tmp_pa
     assert browser.text("#caption") == view(trace, 0, 2, kind="decoder", rows="read", measure="norm").caption
     titles = "[...document.querySelectorAll('section h2')].map((one) => one.id)"
     assert browser.run(titles) == ["map-title", "words-title", "table-title"]
-    save_page(trace, tmp_path / "page.html", Choice("cross", 0, "mean", "read", "attention", by_word=True))
+    save_text(page(trace, MapChoice("cross", 0, "mean", "read", "attention", by_word=True)), tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     assert browser.run(titles) == ["words-title", "map-title", "table-title"]

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from dragoman.inspection.trace import Kind, Tokens, Trace, kind_of
+from dragoman.alignment.head_names import Kind, kind_of
+from dragoman.alignment.tokens import Tokens
+from dragoman.inspection.trace import Trace
 
 NAMES: dict[str, Kind] = {
     "encoder.layers.0.self_attention": "encoder",

@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dragoman.inspection.intervention import Off
-from dragoman.inspection.trace import Identity, Trace
-from dragoman.inspection.view import View, single_bytes, view, word_view
+from dragoman.inspection.interventions import HeadsOff
+from dragoman.inspection.trace import ModelIdentity, Trace
+from dragoman.inspection.view import MapChoice, MapView, single_bytes, view
 
 Traced = Callable[..., Trace]
 
@@ -44,7 +44,7 @@ def test_marks_and_punctuation_are_sinks(traced: Traced) -> None:
 
 def test_the_sink_share_is_what_lies_on_the_sinks() -> None:
     matrix = np.array([[0.5, 0.1, 0.4], [0.2, 0.2, 0.6]], np.float32)
-    seen = View(matrix, ("a", "b"), ("c", "d", "</s>"), (False, False, True), "A caption.")
+    seen = MapView(matrix, ("a", "b"), ("c", "d", "</s>"), (False, False, True), "A caption.")
     assert seen.sink_share == pytest.approx(0.5)
     assert seen.with_sink_share().caption == "A caption. 50% of it rests on marks and punctuation."
 
@@ -52,25 +52,27 @@ def test_the_sink_share_is_what_lies_on_the_sinks() -> None:
 def test_sinks_are_hidden_and_rows_renormalised_and_the_caption_says_so() -> None:
     matrix = np.array([[0.3, 0.1, 0.6], [0.3, 0.2, 0.5], [0.2, 0.2, 0.6]], np.float32)
     marks = (False, True, False)
-    seen = View(matrix, ("a", ".", "b"), ("c", "d", "</s>"), (False, False, True), "A caption.", marks).without_sinks()
+    seen = MapView(
+        matrix, ("a", ".", "b"), ("c", "d", "</s>"), (False, False, True), "A caption.", marks
+    ).without_sinks()
     np.testing.assert_allclose(seen.matrix, [[0.75, 0.25], [0.5, 0.5]], rtol=1e-6)
-    assert (seen.rows, seen.columns, seen.emptied) == (("a", "b"), ("c", "d"), ())
+    assert (seen.rows, seen.columns, seen.empty_rows) == (("a", "b"), ("c", "d"), ())
     assert seen.caption == "A caption. Sinks hidden, as rows too; rows renormalised."
 
 
 def test_a_row_with_little_left_beside_the_sinks_is_not_blown_up_but_empty_and_named() -> None:
     matrix = np.array([[0.12, 0.07, 0.81], [0.13, 0.08, 0.79], [0.0, 0.0, 1.0]], np.float32)
-    seen = View(matrix, ("a\n", "b", "e"), ("c", "d", "</s>"), (False, False, True), "A caption.").without_sinks()
+    seen = MapView(matrix, ("a\n", "b", "e"), ("c", "d", "</s>"), (False, False, True), "A caption.").without_sinks()
     np.testing.assert_allclose(seen.matrix, [[0, 0], [13 / 21, 8 / 21], [0, 0]], rtol=1e-6)
-    assert seen.emptied == (0, 2)
+    assert seen.empty_rows == (0, 2)
     assert seen.caption.endswith("renormalised. Empty, as less than 20% of them is left: a·, e.")
 
 
 def test_where_the_sinks_are_all_there_is_nothing_is_drawn(traced: Traced) -> None:
-    with pytest.raises(ValueError, match="nothing to draw: leave out --hide-sinks"):
+    with pytest.raises(ValueError, match="leave out --hide-sinks"):
         view(traced(source=("▁", "...", "</s>"))).without_sinks()
-    sinking = View(np.array([[0.1, 0.9]], np.float32), ("a",), ("c", "."), (False, True), "A caption.")
-    with pytest.raises(ValueError, match="less than 20% of every row is left"):
+    sinking = MapView(np.array([[0.1, 0.9]], np.float32), ("a",), ("c", "."), (False, True), "A caption.")
+    with pytest.raises(ValueError, match="less than 20% of every row remains"):
         sinking.without_sinks()
 
 
@@ -79,16 +81,17 @@ def test_by_word_what_went_to_eos_counts_for_what_is_left(traced: Traced) -> Non
     weights = np.zeros((1, 4, 4), np.float32)
     weights[0] = [0.05, 0.05, 0.0, 0.9]
     weights[0, 1] = [0.5, 0.3, 0.1, 0.1]
-    seen = word_view(replace(trace, attention={"decoder.layers.0.cross_attention": weights})).without_sinks()
+    changed = replace(trace, attention={"decoder.layers.0.cross_attention": weights})
+    seen = MapChoice(by_word=True, hide_sinks=True).view(changed)
     np.testing.assert_allclose(seen.matrix, [[0, 0], [0.625, 0.375], [0, 0]], rtol=1e-6)
     assert "less than 20% of them is left: How, you." in seen.caption
 
 
 def test_rows_of_marks_are_told_apart(traced: Traced) -> None:
     trace = traced(target=("▁a", ",", "▁b", "</s>"))
-    assert view(trace).marks == (False, True, False, True)
-    assert view(trace, rows="read").marks == (True, False, True, False)
-    assert view(trace, kind="encoder").marks == (False, False, False, False, True, True)
+    assert view(trace).sink_rows == (False, True, False, True)
+    assert view(trace, rows="read").sink_rows == (True, False, True, False)
+    assert view(trace, kind="encoder").sink_rows == (False, False, False, False, True, True)
 
 
 # Heads that were switched off
@@ -102,7 +105,7 @@ def switched_off(trace: Trace, name: str, *heads: int) -> Trace:
         trace,
         attention={**trace.attention, **maps},
         norms={**trace.norms, **norms},
-        interventions=(Off(where=name, heads=heads),),
+        interventions=(HeadsOff(where=name, heads=heads),),
     )
 
 
@@ -153,7 +156,7 @@ def test_the_caption_names_measure_rows_model_and_how_the_target_came_about(trac
     for part in ("decoder.layers.1.cross_attention", "head 2 of 3", "Kobayashi", "just read", "forced", "0123456789ab"):
         assert part in caption
     assert caption.endswith("Where it looked, not why. One sentence is an anecdote.")
-    free = view(replace(traced(), model=Identity(sha256="", vocabulary="", family="")), kind="cross").caption
+    free = view(replace(traced(), model=ModelIdentity(sha256="", vocabulary="", family="")), kind="cross").caption
     assert "free-running; a model that was never saved" in free
 
 
@@ -163,7 +166,7 @@ def test_the_encoder_knows_no_target_and_its_rows_are_source_tokens(traced: Trac
 
 
 def test_the_caption_says_what_was_done_to_the_model(traced: Traced) -> None:
-    changed = replace(traced(), interventions=(Off(where="decoder.layers.1.cross_attention", heads=(2,)),))
+    changed = replace(traced(), interventions=(HeadsOff(where="decoder.layers.1.cross_attention", heads=(2,)),))
     expected = "model 0123456789ab, changed on purpose: head 2 of decoder.layers.1.cross_attention off. Where it looked"
     assert expected in view(changed).caption
     assert "changed" not in view(traced()).caption
@@ -172,10 +175,10 @@ def test_the_caption_says_what_was_done_to_the_model(traced: Traced) -> None:
 def test_a_map_by_words_sums_what_is_received_and_takes_the_mean_of_what_is_given(traced: Traced) -> None:
     trace = traced(target=("▁H", "ow", "▁are", "</s>"))
     weights = trace.attention["decoder.layers.1.cross_attention"][0]
-    seen = word_view(trace, 1, 0)
+    seen = MapChoice(layer=1, head=0, by_word=True).view(trace)
     assert (seen.rows, seen.columns) == (("How", "are"), ("Wie", "gehts", "dir?"))
     assert seen.matrix[0, 1] == pytest.approx((weights[0, 1] + weights[0, 2] + weights[1, 1] + weights[1, 2]) / 2)
-    read = word_view(trace, 1, 0, rows="read")
+    read = MapChoice(layer=1, head=0, rows="read", by_word=True).view(trace)
     assert read.matrix[1, 0] == pytest.approx(weights[3, 0])
 
 
@@ -199,5 +202,5 @@ def test_a_kind_the_model_does_not_have_is_refused(traced: Traced) -> None:
     trace = traced()
     recurrent = replace(trace, attention={"decoder.attention": trace.attention["decoder.layers.0.cross_attention"]})
     assert view(recurrent, 0).columns == trace.source.pieces
-    with pytest.raises(ValueError, match="has no attention in which source could look at source"):
+    with pytest.raises(ValueError, match="has no encoder attention"):
         view(recurrent, 0, kind="encoder")

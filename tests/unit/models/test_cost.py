@@ -127,6 +127,6 @@ def test_activations_grow_with_the_step_and_not_with_how_it_is_cut_into_sentence
 
 
 def test_costs_are_read_without_torch() -> None:
-    code = "import sys; from dragoman.models import cost, paper_cost, presets; "
+    code = "import sys; from dragoman.models import cost, presets; "
     code += "print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.models import cost
-from dragoman.models.paper_cost import TABLE_2
+from dragoman.models.cost import TABLE_2
 from dragoman.models.presets import preset
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.models.config import RecurrentConfig, TransformerConfig
-from dragoman.models.presets import PRESETS, Printed, preset
+from dragoman.models.presets import PRESETS, Printed, find_preset, preset
 
 TABLE_3 = {  # the paper's columns: N, d_model, d_ff, h, d_k, d_v, P_drop; PPL, BLEU, params in millions
     "paper-base": (6, 512, 2048, 8, 64, 64, 0.1, 4.92, 25.8, 65),
@@ -54,8 +54,11 @@ def test_the_paper_model_has_its_english_german_vocabulary_unless_told_otherwise
     assert (config.source_vocabulary, config.target_vocabulary) == (8_192, 8_192)
 
 
-def test_label_smoothing_is_no_part_of_a_model() -> None:
-    assert preset("paper-D-smoothing0") == preset("paper-D-smoothing0.2") == preset("paper-base")
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_label_smoothing_is_a_change_of_the_training_not_of_the_model(epsilon: float) -> None:
+    name = f"paper-D-smoothing{epsilon:g}"
+    assert preset(name) == preset("paper-base")
+    assert find_preset(name).training == {"loss": {"label_smoothing": epsilon}}
 
 
 def test_small_models_are_made_for_cpus() -> None:
@@ -102,12 +105,12 @@ def test_every_preset_says_what_it_is_in_a_line_that_fits_its_table() -> None:
     [("papr-base", "paper-base"), ("base", "paper-base"), ("bahdanu", "bahdanau"), ("teeny", "tiny")],
 )
 def test_a_name_that_is_nearly_right_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
-    with pytest.raises(ValueError, match=f"no preset is named '{wrong}'; did you mean .*{meant}"):
+    with pytest.raises(ValueError, match=f"unknown preset '{wrong}': did you mean .*{meant}"):
         preset(wrong)
 
 
 def test_a_name_like_no_other_is_answered_with_all_of_them() -> None:
-    with pytest.raises(ValueError, match=r"no preset is named 'xyzzy'; there are paper-base, .*, luong-local-p"):
+    with pytest.raises(ValueError, match=r"unknown preset 'xyzzy': choose one of paper-base, .*, luong-local-p"):
         preset("xyzzy")
 
 

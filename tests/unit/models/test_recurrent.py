@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.attention.tap import Sight, Tap, seams
-from dragoman.data.vocab import BOS, EOS, PAD
 from dragoman.models.config import RecurrentConfig
 from dragoman.models.recurrent import Recurrent
+from dragoman.text.vocab import BOS, EOS, PAD
 
 DECODERS: dict[str, dict[str, Any]] = {
     "first": {"context": "first"},

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from dragoman.attention.score import Additive
 from dragoman.attention.tap import Tap
-from dragoman.data.vocab import BOS, PAD
 from dragoman.models.config import RecurrentConfig
 from dragoman.models.recurrent import Recurrent
-from dragoman.models.recurrent_attention import Attention, Predictive, Seen, monotonic
+from dragoman.models.recurrent_attention import Predictive, PreparedSource, RecurrentAttention, monotonic
+from dragoman.text.vocab import BOS, PAD
 
 LENGTHS = (9, 5)
 D = 2
@@ -30,13 +30,13 @@ def luong(locality: str) -> Recurrent:
     return Recurrent(RecurrentConfig(source_vocabulary=11, target_vocabulary=7, **options)).double().eval()
 
 
-def seen(spare: int = 0) -> Seen:
+def seen(spare: int = 0) -> PreparedSource:
     """Two sources of different lengths with `spare` columns of padding after the longer one."""
     tokens = torch.full((2, max(LENGTHS) + spare), PAD)
     for row, length in zip(tokens, LENGTHS, strict=True):
         row[:length] = 5
     config = RecurrentConfig(source_vocabulary=8, target_vocabulary=8, context="luong", score="dot", d_model=6)
-    return Attention(config).remember(
+    return RecurrentAttention(config).remember(
         torch.randn(*tokens.shape, 6, dtype=torch.float64), (tokens != PAD)[:, None, None]
     )
 
@@ -68,7 +68,7 @@ def test_a_target_far_past_its_source_has_a_context_of_zero() -> None:
     memory = model.encode(torch.tensor([[4, 5, 2]]))
     assert memory.seen is not None
     near = monotonic(memory.seen, position=2 + D + 1, neighbours=D)
-    context = model.decoder.attention(asking()[:1], memory.seen, near)
+    context = model.decoder.attention(asking()[:1], near)
     assert torch.equal(context, torch.zeros(1, 6, dtype=torch.float64))
 
 
@@ -114,7 +114,7 @@ def test_predicted_attention_is_the_softmax_of_the_window_times_the_gaussian() -
     assert memory.seen is not None
     near = model.decoder.centre(asking(), memory.seen)
     with Tap(model) as tap:
-        model.decoder.attention(asking(), memory.seen, near)
+        model.decoder.attention(asking(), near)
     for row, weights in enumerate(tap["decoder.attention"][:, 0, 0]):
         inside = near.visible[row, 0, 0].nonzero().flatten().tolist()
         score = [math.exp((asking()[row] @ memory.seen.key[row, 0, key]).item()) for key in inside]

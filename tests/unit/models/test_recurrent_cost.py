@@ -127,6 +127,7 @@ def test_the_state_is_what_a_decoder_really_keeps(decoder: dict[str, object], st
     assert memory.cache_per_target_token == 0
 
 
+@pytest.mark.slow
 @every_decoder
 @every_stack
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

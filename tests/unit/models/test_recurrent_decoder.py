@@ -3,7 +3,7 @@
 import torch
 
 from dragoman.models.config import RecurrentConfig
-from dragoman.models.recurrent_decoder import FirstState, Maxout, decoder
+from dragoman.models.recurrent_decoder import FirstState, Maxout, build_decoder
 
 SIZE = {"source_vocabulary": 5, "target_vocabulary": 8, "d_model": 6, "d_embedding": 7}
 
@@ -28,4 +28,4 @@ def test_the_first_state_has_a_part_for_each_layer_and_for_each_memory_cell() ->
 def test_each_context_has_the_decoder_of_its_paper() -> None:
     scores = {"first": "additive", "every": "additive", "bahdanau": "additive", "luong": "dot"}
     configs = [RecurrentConfig(**SIZE, context=context, score=score) for context, score in scores.items()]
-    assert [type(decoder(config)).__name__ for config in configs] == ["Sutskever", "Cho", "Bahdanau", "Luong"]
+    assert [type(build_decoder(config)).__name__ for config in configs] == ["Sutskever", "Cho", "Bahdanau", "Luong"]

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from dragoman.attention.attend import Attend
-from dragoman.data.vocab import BOS, EOS, NUM_SPECIALS, PAD
 from dragoman.layers.dropout import Dropout
 from dragoman.models.config import TransformerConfig
-from dragoman.models.transformer import Memory, Transformer, TransformerState
+from dragoman.models.transformer import Transformer, TransformerMemory, TransformerState
+from dragoman.text.vocab import BOS, EOS, NUM_SPECIALS, PAD
 
 ROWS, SOURCE, TARGET = 4, 7, 5
 SMALL = {
@@ -180,7 +180,7 @@ def test_a_word_in_the_place_of_padding_changes_everything_after_it() -> None:
 def test_a_memory_knows_which_positions_are_real() -> None:
     source, _ = drawn()
     memory = made().encode(source)
-    assert isinstance(memory, Memory)
+    assert isinstance(memory, TransformerMemory)
     assert torch.equal(memory.visible[:, 0, 0], source != PAD)
 
 

@@ -72,6 +72,7 @@ def test_each_part_has_the_flops_torch_counts_in_its_modules() -> None:
     }
 
 
+@pytest.mark.slow
 def test_written_step_by_step_a_target_costs_what_torch_counts() -> None:
     config, model = make()
     source, target = pair()

@@ -64,9 +64,9 @@ def test_weights_of_another_model_are_refused_by_name() -> None:
     before = weights_of(model)
     weights = weights_of(build(CONFIGS["tied"]))
     value = weights.pop("encoder.layers.1.feed_forward.expand.bias")
-    with pytest.raises(ValueError, match=r"encoder\.layers\.1\.feed_forward\.expand\.bias has no value; 1 such in all"):
+    with pytest.raises(ValueError, match=r"encoder\.layers\.1\.feed_forward\.expand\.bias has no value \(1 differ"):
         load_weights(model, weights)
-    with pytest.raises(ValueError, match="an_extra is not a parameter of the model; 2 such in all"):
+    with pytest.raises(ValueError, match=r"an_extra is not a parameter of the model \(2 differ"):
         load_weights(model, weights | {"an_extra": value})
     weights["encoder.layers.1.feed_forward.expand.bias"] = value[:-1]
     with pytest.raises(ValueError, match=r"expand\.bias has shape \(19,\) instead of \(20,\)"):

@@ -1,4 +1,4 @@
-"""What tests of the service share: two tiny models that run without torch, and one service of the built-in one."""
+"""Fixtures of the service tests: two tiny models that run without torch, and a service with the built-in one."""
 
 import sys
 from collections.abc import Iterator
@@ -6,61 +6,44 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for house.py
+sys.path.insert(0, str(Path(__file__).parent))  # for service_harness.py
 sys.path.insert(0, str(Path(__file__).parents[1] / "inspection"))  # for browser.py
-sys.path.insert(0, str(Path(__file__).parents[2] / "chaos"))  # for serving.py
+sys.path.insert(0, str(Path(__file__).parents[2] / "chaos"))  # for service_process.py
 from browser import browser as browser
-from house import House, opened
+from service_harness import ServiceHarness, open_harness, write_model
 
-from dragoman.bundle import Card, demo_folder, open_bundle, write_bundle
-from dragoman.data.alignment import AlignmentHead
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
-
-
-def made(folder: Path, title: str) -> Path:
-    """The golden model with an alignment head and an export. Its card, and so its hash, is another for each title."""
-    from dragoman.decoding.proof import export_bundle
-
-    golden = open_bundle(GOLDEN)
-    head = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read")
-    search = {**golden.info.search, "stop": "count"}
-    info = golden.info.model_copy(update={"search": search, "alignment_heads": (head,)})
-    card: Card = golden.card.model_copy(update={"title": title})
-    write_bundle(folder, info, golden.weights(), golden.vocab, card)
-    export_bundle(folder, texts=["two red dogs.", "ten old houses."], keep=False)
-    return folder
+from dragoman.bundle import demo_folder
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """It knows a few dozen phrases, such as: two red dogs."""
-    return made(tmp_path_factory.mktemp("tiny") / "model", "the one")
+    return write_model(tmp_path_factory.mktemp("tiny") / "model", "the one")
 
 
 @pytest.fixture(scope="session")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same weights under another hash."""
-    return made(tmp_path_factory.mktemp("other") / "model", "the other")
+    return write_model(tmp_path_factory.mktemp("other") / "model", "the other")
 
 
 @pytest.fixture(scope="session")
-def demo() -> Iterator[House]:
+def demo() -> Iterator[ServiceHarness]:
     """One engine process with the built-in model."""
-    with opened({"demo": demo_folder()}) as house:
-        yield house
+    with open_harness({"demo": demo_folder()}) as harness:
+        yield harness
 
 
 @pytest.fixture(scope="session")
-def small(tiny: Path) -> Iterator[House]:
+def small(tiny: Path) -> Iterator[ServiceHarness]:
     """One engine process with the tiny model, which can align."""
-    with opened({"tiny": tiny}) as house:
-        yield house
+    with open_harness({"tiny": tiny}) as harness:
+        yield harness
 
 
 @pytest.fixture
-def idle() -> Iterator[House]:
-    """A service whose engines were never started: enough for what is refused before one is asked."""
-    house = House({})
-    with house.runner:
-        yield house
+def idle() -> Iterator[ServiceHarness]:
+    """A service whose engines were never started: enough for requests that are rejected before they reach one."""
+    harness = ServiceHarness({})
+    with harness.runner:
+        yield harness

@@ -1,4 +1,4 @@
-"""The process that translates, spoken to by hand."""
+"""The engine process, driven directly over its socket."""
 
 import contextlib
 import os
@@ -13,78 +13,89 @@ from typing import Any
 
 import pytest
 
+from dragoman.api_schemas import ModelInfo
 from dragoman.bundle import open_bundle
-from dragoman.serving.engine import Orders
+from dragoman.serving.config import ServiceConfig
 from dragoman.serving.engine_process import NICENESS
-from dragoman.serving.facts import Facts
-from dragoman.serving.piece import Wish
-from dragoman.serving.wire import packed, receive
+from dragoman.serving.engine_protocol import TranslationOptions, encode_message, receive_message
 
 pytestmark = pytest.mark.slow
 
 COMMAND = (sys.executable, "-P", "-m", "dragoman.serving.engine_process")
 PATIENCE_S = 300
+DOGS = ["two red dogs."]
 
 
-class Started:
+class EngineProcess:
     """A process and our end of its socket."""
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
         self.process = process
         self.connection = connection
+        self.stream = connection.makefile("rb")
 
-    def hear(self) -> dict[str, Any] | None:
-        return receive(self.connection)
+    def receive(self) -> dict[str, Any] | None:
+        return receive_message(self.stream)
 
-    def ask(self, **message: Any) -> None:
-        self.connection.sendall(packed(message))
+    def send(self, batch: int, options: TranslationOptions, texts: list[str]) -> None:
+        self.connection.sendall(encode_message({"batch": batch, "options": options, "texts": texts}))
 
-    def end(self) -> tuple[int, str]:
-        """How it ended, and what it said."""
-        _, said = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, said.decode()
+    def wait(self) -> tuple[int, str]:
+        """Return its exit code and what it wrote to standard error."""
+        _, stderr = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, stderr.decode()
 
 
 @contextlib.contextmanager
-def started(orders: Orders, *before: str) -> Iterator[Started]:
+def start(config: ServiceConfig, *command: str) -> Iterator[EngineProcess]:
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     with ours:
         with theirs:
             number = theirs.fileno()
-            command = [*(before or COMMAND), str(number), orders.text()]
-            process = subprocess.Popen(command, pass_fds=(number,), stderr=subprocess.PIPE)
+            arguments = [*(command or COMMAND), str(number), config.engine_argument()]
+            process = subprocess.Popen(arguments, pass_fds=(number,), stderr=subprocess.PIPE)
         with process:
+            engine = EngineProcess(process, ours)
             try:
-                yield Started(process, ours)
+                yield engine
             finally:
                 process.kill()
+                engine.stream.close()
 
 
-def test_it_says_what_it_has_answers_and_ends_with_the_socket(tiny: Path) -> None:
-    with started(Orders({"a": tiny, "b": tiny})) as engine:
-        ready = engine.hear()
-        assert ready is not None
-        facts = [Facts.model_validate(one) for one in ready["ready"]]
+def test_a_service_that_stops_while_it_starts_is_no_error(tiny: Path) -> None:
+    with start(ServiceConfig({"a": tiny})) as engine:
+        engine.stream.close()
+        engine.connection.close()
+        assert engine.wait() == (0, "")
+
+
+def test_it_reports_its_models_answers_and_ends_with_the_socket(tiny: Path) -> None:
+    with start(ServiceConfig({"a": tiny, "b": tiny})) as engine:
+        message = engine.receive()
+        assert message is not None
+        models = [ModelInfo.model_validate(model) for model in message["models"]]
         sha256 = open_bundle(tiny).sha256
-        assert [(one.name, one.sha256, one.source, one.aligns) for one in facts] == [
+        assert [(model.name, model.sha256, model.source, model.aligns) for model in models] == [
             ("a", sha256, "en", True),
             ("b", sha256, "en", True),
         ]
-        engine.ask(batch=7, wish=Wish("b", sha256), texts=["two red dogs.", "ten old houses."])
-        answer = engine.hear()
-        assert answer is not None
-        assert answer["batch"] == 7
-        texts = [one["hypotheses"][0][0] for one in answer["answers"]]
+        assert message["seconds_alone"] > 0
+        engine.send(7, TranslationOptions("b", sha256), [*DOGS, "ten old houses."])
+        message = engine.receive()
+        assert message is not None
+        assert message["batch"] == 7
+        texts = [answer["hypotheses"][0]["text"] for answer in message["answers"]]
         assert texts == ["zwei rote Hunde.", "zehn alte Häuser."]
         engine.connection.shutdown(socket.SHUT_WR)
-        assert engine.hear() is None
-        assert engine.end() == (0, "")
+        assert engine.receive() is None
+        assert engine.wait() == (0, "")
 
 
-def test_it_has_no_torch_and_gives_way_to_whoever_speaks_http(tiny: Path) -> None:
-    with started(Orders({"a": tiny})) as engine:
-        assert engine.hear() is not None
+def test_it_has_no_torch_and_a_lower_priority_than_the_http_process(tiny: Path) -> None:
+    with start(ServiceConfig({"a": tiny})) as engine:
+        assert engine.receive() is not None
         maps = Path(f"/proc/{engine.process.pid}/maps").read_text()
         assert "ctranslate2" in maps
         assert "libtorch" not in maps
@@ -92,43 +103,43 @@ def test_it_has_no_torch_and_gives_way_to_whoever_speaks_http(tiny: Path) -> Non
         assert niceness == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
 
 
-def test_a_model_that_cannot_be_opened_is_said(tiny: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_opened_is_reported(tiny: Path, tmp_path: Path) -> None:
     damaged = Path(shutil.copytree(tiny, tmp_path / "damaged"))
     with (damaged / "config.json").open("ab") as file:
         file.write(b" ")
-    for folder, why in ((tmp_path / "nowhere", "there is no such folder"), (damaged, "config.json: ")):
-        with started(Orders({"good": tiny, "bad": folder})) as engine:
-            said = engine.hear()
-            assert said is not None
-            assert why in said["failed"]
-            assert engine.end() == (2, "")
+    for folder, named in ((tmp_path / "nowhere", "nowhere"), (damaged, "config.json: ")):
+        with start(ServiceConfig({"good": tiny, "bad": folder})) as engine:
+            message = engine.receive()
+            assert message is not None
+            assert named in message["failed"]
+            assert engine.wait() == (2, "")
 
 
-def test_signals_that_are_meant_for_the_service_do_not_end_it(tiny: Path) -> None:
-    with started(Orders({"a": tiny})) as engine:
-        assert engine.hear() is not None
+def test_signals_for_the_service_do_not_end_it(tiny: Path) -> None:
+    with start(ServiceConfig({"a": tiny})) as engine:
+        assert engine.receive() is not None
         for number in (signal.SIGTERM, signal.SIGINT):
             engine.process.send_signal(number)
-        engine.ask(batch=1, wish=Wish("a", ""), texts=["two red dogs."])
-        answer = engine.hear()
-        assert answer is not None
-        assert answer["answers"][0]["hypotheses"][0][0] == "zwei rote Hunde."
+        engine.send(1, TranslationOptions("a", ""), DOGS)
+        message = engine.receive()
+        assert message is not None
+        assert message["answers"][0]["hypotheses"][0]["text"] == "zwei rote Hunde."
 
 
-def test_what_is_no_sentences_fault_ends_it_so_that_another_can_begin(tiny: Path) -> None:
-    with started(Orders({"a": tiny})) as engine:
-        assert engine.hear() is not None
-        engine.ask(batch=1, wish=Wish("unknown", ""), texts=["two red dogs."])
-        assert engine.hear() is None
-        code, said = engine.end()
+def test_an_error_that_is_no_sentences_fault_ends_it(tiny: Path) -> None:
+    with start(ServiceConfig({"a": tiny})) as engine:
+        assert engine.receive() is not None
+        engine.send(1, TranslationOptions("unknown", ""), DOGS)
+        assert engine.receive() is None
+        code, stderr = engine.wait()
         assert code == 1
-        assert said.startswith("engine process: KeyError: ")
+        assert stderr.startswith("engine process: KeyError: ")
 
 
-def test_it_ends_with_whoever_started_it(tiny: Path) -> None:
-    """Another process between us and the engine: when that one is killed, our end of the socket is still open."""
+def test_it_ends_when_its_parent_is_killed(tiny: Path) -> None:
+    """With a process between this one and the engine: our end of the socket stays open when that one is killed."""
     between = f"import subprocess, sys; subprocess.run([*{COMMAND!r}, *sys.argv[1:]], close_fds=False)"
-    with started(Orders({"a": tiny}), sys.executable, "-c", between) as engine:
-        assert engine.hear() is not None
+    with start(ServiceConfig({"a": tiny}), sys.executable, "-c", between) as engine:
+        assert engine.receive() is not None
         engine.process.kill()
-        assert engine.hear() is None
+        assert engine.receive() is None

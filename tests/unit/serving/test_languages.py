@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from dragoman.serving import languages
-from dragoman.serving.languages import NAMES, detected, name_of
-from dragoman.serving.refusal import MistakenError
+from dragoman.serving.errors import InvalidRequestError
+from dragoman.serving.languages import NAMES, detect_languages, language_name
 
 TEXTS = {
     "en": "Where is the station? It is behind the church.",
@@ -19,7 +19,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("code", TEXTS)
 def test_a_language_is_found_out_with_probabilities_that_sum_to_one(code: str) -> None:
-    found = detected(TEXTS[code])
+    found = detect_languages(TEXTS[code])
     assert found[0][0] == code
     assert found[0][1] > 0.7
     assert sum(likely for _, likely in found) == pytest.approx(1.0, abs=1e-3)
@@ -28,7 +28,7 @@ def test_a_language_is_found_out_with_probabilities_that_sum_to_one(code: str) -
 
 @pytest.mark.parametrize("text", ["", " \n", "42", "🙂", "\0", "a" * 100_000])
 def test_whatever_the_text_is_there_is_a_guess(text: str) -> None:
-    assert detected(text)
+    assert detect_languages(text)
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ def test_whatever_the_text_is_there_is_a_guess(text: str) -> None:
     [("de", "German"), ("pt-BR", "Portuguese"), ("zh_Hans", "Chinese"), ("DE", "German"), ("q", "q")],
 )
 def test_a_code_has_a_name_or_is_its_own(code: str, name: str) -> None:
-    assert name_of(code) == name
+    assert language_name(code) == name
 
 
 def test_names_are_given_for_codes_as_they_are_looked_up() -> None:
-    assert {code: name for code, name in NAMES.items() if name_of(code) != name or not name.istitle()} == {}
+    assert {code: name for code, name in NAMES.items() if language_name(code) != name or not name.istitle()} == {}
 
 
-def test_without_the_detector_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_detector_the_error_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     languages._identifier.cache_clear()
     try:
-        with pytest.raises(MistakenError, match=r"give the source, or install 'dragoman\[detect\]'"):
-            detected("Where?")
+        with pytest.raises(InvalidRequestError, match=r"give the source language, or install 'dragoman\[detect\]'"):
+            detect_languages("Where?")
     finally:
         languages._identifier.cache_clear()

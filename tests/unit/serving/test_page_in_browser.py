@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser
-from serving import Running, serving
+from service_process import ServiceProcess, start_service
 
 from dragoman.serving.keys import add_key
 
@@ -18,8 +18,8 @@ HOSTILE = "<img src=x onerror=window.harmed=1><script>window.harmed=1</script> t
 
 
 @pytest.fixture(scope="module")
-def service(tiny: Path) -> Iterator[Running]:
-    with serving(f"tiny={tiny}", "--demo", "--engines", "1", "--limit", "wait=60") as running:
+def service(tiny: Path) -> Iterator[ServiceProcess]:
+    with start_service(f"tiny={tiny}", "demo", "--engines", "1", "--limit", "wait=60") as running:
         yield running
 
 
@@ -30,13 +30,13 @@ def until(browser: Browser, expression: str) -> None:
         time.sleep(0.05)
 
 
-def opened(browser: Browser, running: Running) -> None:
+def opened(browser: Browser, running: ServiceProcess) -> None:
     browser.events.clear()
-    browser.ask("Page.navigate", url=running.url + "/")
+    browser.request("Page.navigate", url=running.url + "/")
     browser.wait("Page.loadEventFired")
 
 
-def ready(browser: Browser, running: Running, model: str = "tiny") -> None:
+def ready(browser: Browser, running: ServiceProcess, model: str = "tiny") -> None:
     opened(browser, running)
     until(browser, "document.querySelectorAll('#model option').length === 2")
     browser.choose(model=model)
@@ -44,7 +44,7 @@ def ready(browser: Browser, running: Running, model: str = "tiny") -> None:
 
 def typed(browser: Browser, text: str) -> None:
     browser.run("document.getElementById('source').focus()")
-    browser.ask("Input.insertText", text=text)
+    browser.request("Input.insertText", text=text)
 
 
 def clicked(browser: Browser, selector: str) -> None:
@@ -54,7 +54,7 @@ def clicked(browser: Browser, selector: str) -> None:
         " return [box.x + box.width / 2, box.y + box.height / 2] })()"
     )
     for event in ("mousePressed", "mouseReleased"):
-        browser.ask("Input.dispatchMouseEvent", type=event, x=box[0], y=box[1], button="left", clickCount=1)
+        browser.request("Input.dispatchMouseEvent", type=event, x=box[0], y=box[1], button="left", clickCount=1)
 
 
 def translated(browser: Browser) -> str:
@@ -62,7 +62,7 @@ def translated(browser: Browser) -> str:
     return browser.text("#translation")
 
 
-def test_a_text_is_typed_the_button_pressed_and_the_translation_seen(browser: Browser, service: Running) -> None:
+def test_a_text_is_typed_the_button_pressed_and_the_translation_seen(browser: Browser, service: ServiceProcess) -> None:
     ready(browser, service)
     assert browser.run("document.getElementById('result').hidden")
     typed(browser, "two red dogs. ten old houses.")
@@ -71,7 +71,7 @@ def test_a_text_is_typed_the_button_pressed_and_the_translation_seen(browser: Br
     assert browser.run("document.querySelectorAll('.sentence').length") == 2
     assert "mean probability of a token" in browser.text(".sentence .hint")
     assert browser.text("#made-by").startswith("made by tiny, ")
-    assert {url.removeprefix(service.url) for url in browser.asked} <= {
+    assert {url.removeprefix(service.url) for url in browser.requested} <= {
         "/",
         "/page.css",
         "/page.js",
@@ -82,7 +82,7 @@ def test_a_text_is_typed_the_button_pressed_and_the_translation_seen(browser: Br
     assert [one for one in browser.complaints if "favicon" not in str(one)] == []
 
 
-def test_words_that_belong_together_light_up_by_keyboard(browser: Browser, service: Running) -> None:
+def test_words_that_belong_together_light_up_by_keyboard(browser: Browser, service: ServiceProcess) -> None:
     ready(browser, service)
     typed(browser, "two red dogs.")
     clicked(browser, "button")
@@ -100,10 +100,10 @@ def test_words_that_belong_together_light_up_by_keyboard(browser: Browser, servi
     assert browser.run(lit) == []
 
 
-def test_it_can_be_used_without_a_mouse(browser: Browser, service: Running) -> None:
+def test_it_can_be_used_without_a_mouse(browser: Browser, service: ServiceProcess) -> None:
     ready(browser, service)
     assert browser.run("document.activeElement.id") == "source"  # where one types, from the start
-    browser.ask("Input.insertText", text="two red dogs.")
+    browser.request("Input.insertText", text="two red dogs.")
     browser.press("Tab")
     assert browser.run("document.activeElement.textContent") == "Translate"
     browser.press("Enter")
@@ -111,7 +111,7 @@ def test_it_can_be_used_without_a_mouse(browser: Browser, service: Running) -> N
     ready(browser, service)
     typed(browser, "ten old houses.")
     for kind in ("rawKeyDown", "keyUp"):
-        browser.ask(
+        browser.request(
             "Input.dispatchKeyEvent",
             type=kind,
             key="Enter",
@@ -123,7 +123,7 @@ def test_it_can_be_used_without_a_mouse(browser: Browser, service: Running) -> N
 
 
 @pytest.mark.parametrize("model", ["tiny", "demo"])
-def test_hostile_text_is_only_text(browser: Browser, service: Running, model: str) -> None:
+def test_hostile_text_is_only_text(browser: Browser, service: ServiceProcess, model: str) -> None:
     ready(browser, service, model)
     typed(browser, HOSTILE)
     clicked(browser, "button")
@@ -136,7 +136,7 @@ def test_hostile_text_is_only_text(browser: Browser, service: Running, model: st
     assert "".join(shown.split()) == "".join(HOSTILE.split())
 
 
-def test_even_markup_that_got_in_could_do_nothing(browser: Browser, service: Running) -> None:
+def test_even_markup_that_got_in_could_do_nothing(browser: Browser, service: ServiceProcess) -> None:
     """The policy of the page stands behind the care of its script."""
     ready(browser, service)
     browser.run(
@@ -151,7 +151,9 @@ def test_even_markup_that_got_in_could_do_nothing(browser: Browser, service: Run
 
 def test_a_service_with_keys_asks_for_one(browser: Browser, tiny: Path, tmp_path: Path) -> None:
     key = add_key("me", tmp_path / "keys.yaml", None, None)
-    with serving(f"tiny={tiny}", "--engines", "1", "--limit", "wait=60", "--keys", str(tmp_path / "keys.yaml")) as asks:
+    with start_service(
+        f"tiny={tiny}", "--engines", "1", "--limit", "wait=60", "--keys", str(tmp_path / "keys.yaml")
+    ) as asks:
         opened(browser, asks)
         until(browser, "document.getElementById('status').textContent === 'this service asks for a key'")
         assert not browser.run("document.getElementById('key-row').hidden")
@@ -162,7 +164,7 @@ def test_a_service_with_keys_asks_for_one(browser: Browser, tiny: Path, tmp_path
         assert translated(browser) == "zwei rote Hunde."
 
 
-def test_what_is_refused_is_said(browser: Browser, service: Running) -> None:
+def test_an_error_is_shown(browser: Browser, service: ServiceProcess) -> None:
     ready(browser, service)
     browser.run("document.getElementById('source').value = 'a'.repeat(20001)")
     clicked(browser, "button")
@@ -171,8 +173,8 @@ def test_what_is_refused_is_said(browser: Browser, service: Running) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_it_fits_a_narrow_screen_and_a_wide_one(browser: Browser, service: Running, width: int) -> None:
-    browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
+def test_it_fits_a_narrow_screen_and_a_wide_one(browser: Browser, service: ServiceProcess, width: int) -> None:
+    browser.request("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
     try:
         ready(browser, service)
         typed(browser, "two red dogs. " + "Donaudampfschifffahrtsgesellschaft" * 5)
@@ -180,4 +182,4 @@ def test_it_fits_a_narrow_screen_and_a_wide_one(browser: Browser, service: Runni
         translated(browser)
         assert browser.run("document.documentElement.scrollWidth") <= width
     finally:
-        browser.ask("Emulation.clearDeviceMetricsOverride")
+        browser.request("Emulation.clearDeviceMetricsOverride")

@@ -1,31 +1,54 @@
-"""What would let people in who don't belong there is refused before anything is started."""
+"""Starting a service: the checks before it listens, and its log."""
 
+import io
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from dragoman.serving.keys import Key
-from dragoman.serving.run import Setup, is_loopback, run
+from dragoman.serving.config import ServiceConfig, is_loopback
+from dragoman.serving.keys import ApiKey
+from dragoman.serving.run import JsonLog, run_service
 
-KEYS = (Key(name="a", sha256="0" * 64),)
+KEYS = (ApiKey(name="a", sha256="0" * 64),)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_this_machine_alone_needs_no_keys(host: str) -> None:
     assert is_loopback(host)
-    Setup({}, host=host).refuse_mistakes()
+    ServiceConfig({}, host=host).check()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "example.org", "localhost.example.org", "", "127.1"])
 def test_whatever_others_can_reach_needs_them(host: str, tmp_path: Path) -> None:
     assert not is_loopback(host)
-    with pytest.raises(ValueError, match="can be reached from other machines, so a key must be needed"):
-        run(Setup({"a": tmp_path}, host=host, port=0), lambda *_: None)
-    Setup({}, host=host, keys=KEYS).refuse_mistakes()
+    with pytest.raises(ValueError, match="can be reached from other machines, so keys are required"):
+        run_service(ServiceConfig({"a": tmp_path}, host=host, port=0), lambda *_: None)
+    ServiceConfig({}, host=host, keys=KEYS).check()
 
 
 @pytest.mark.parametrize("origin", ["*", "https://*.example.org", "example.org", "null"])
 def test_every_origin_must_be_named(origin: str) -> None:
-    with pytest.raises(ValueError, match="name every origin, such as"):
-        Setup({}, origins=("https://example.org", origin)).refuse_mistakes()
-    Setup({}, origins=("https://example.org",)).refuse_mistakes()
+    with pytest.raises(ValueError, match="give the full origin"):
+        ServiceConfig({}, origins=("https://example.org", origin)).check()
+    ServiceConfig({}, origins=("https://example.org",)).check()
+
+
+def test_an_event_is_one_line_of_json_without_what_is_none() -> None:
+    stream = io.StringIO()
+    log = JsonLog(stream)
+    begin = datetime.now(UTC).replace(microsecond=0)
+    log("request", id="1", status=200, refused=None)
+    log("engine lost", level="warning", reason="two\nlines \u2028 and ü")
+    first, second = stream.getvalue().splitlines()[0], stream.getvalue().split("\n")[1]
+    line = json.loads(first)
+    assert begin <= datetime.fromisoformat(line.pop("time")) <= datetime.now(UTC)
+    assert line == {"level": "info", "event": "request", "id": "1", "status": 200}
+    assert json.loads(second)["reason"] == "two\nlines \u2028 and ü"
+    assert json.loads(second)["level"] == "warning"
+
+
+def test_without_a_stream_it_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    JsonLog()("stopping")
+    assert json.loads(capsys.readouterr().err)["event"] == "stopping"

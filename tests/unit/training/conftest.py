@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dragoman.data.batches import Batch, Reader
-from dragoman.data.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.training.config import TrainingConfig
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import Event, Trainer
@@ -77,7 +77,7 @@ def trainer(batches: list[Batch], tmp_path: Path) -> Callable[..., Trainer]:
     ) -> Trainer:
         seed_weights(5)
         told: list[Event] = []
-        settings = {"reader": Held(batches), "folder": tmp_path, "tell": told.append, "d_model": 12, "seed": 3}
+        settings = {"reader": Held(batches), "folder": tmp_path, "on_event": told.append, "d_model": 12, "seed": 3}
         made = Trainer(build(SHAPE), config=described(config), validate=validate, **(settings | changes))
         made.told = told  # type: ignore[attr-defined]
         return made

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from dragoman.training.allocator import give_back_memory, keep_freed_memory
+from dragoman.training.allocator import keep_freed_memory, release_free_memory
 
 
 class Allocator:
@@ -33,7 +33,7 @@ def test_where_nobody_listens_it_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     assert keep_freed_memory() is False
     monkeypatch.setattr(sys, "platform", "win32")
     assert keep_freed_memory() is False
-    assert give_back_memory() is False
+    assert release_free_memory() is False
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
@@ -42,7 +42,7 @@ def test_what_lies_free_goes_back_to_the_system() -> None:
     code = """
 import ctypes, resource
 from pathlib import Path
-from dragoman.training.allocator import give_back_memory, keep_freed_memory
+from dragoman.training.allocator import release_free_memory, keep_freed_memory
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 assert keep_freed_memory()
@@ -50,7 +50,7 @@ blocks = [bytearray(1 << 20) for _ in range(200)]
 kept = blocks[::2]
 del blocks
 before = resident()
-assert give_back_memory()
+assert release_free_memory()
 print(before - resident())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PLACE = Path(__file__).parents[2] / "chaos" / "bad_batches.py"
 spec = importlib.util.spec_from_file_location("bad_batches", PLACE)
 assert spec is not None

@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,12 +19,13 @@ import torch
 from torch import Tensor
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
-from dragoman.training import state
-from dragoman.training.checkpoint import Checkpoints, inspected
+from dragoman.training.checkpoint import Checkpoints, read_checkpoint, split_state
 from dragoman.training.config import CHECKPOINTS
 from dragoman.training.parallel import Group
+from dragoman.training.signals import SAVE, Terminated
 from dragoman.training.trainer import Trainer
-from dragoman.training.wishes import SAVE, Terminated
+
+pytestmark = pytest.mark.slow
 
 CONFIG = {
     "stop": {"updates": 17},
@@ -41,11 +43,11 @@ class Killed(BaseException):
 
 
 def killed_at(update: int) -> Callable[[Any], None]:
-    def tell(event: Any) -> None:
+    def on_event(event: Any) -> None:
         if event["event"] == "update" and event["update"] >= update:
             raise Killed
 
-    return tell
+    return on_event
 
 
 def killed(made: Trainer) -> None:
@@ -63,11 +65,14 @@ def scored(model: Any) -> dict[str, Any]:
 
 def whole(trainer: Trainer) -> dict[str, Any]:
     """The state to compare, without the clock."""
-    numbers = state.numbers(trainer)
-    numbers["recent"] = {name: value for name, value in numbers["recent"].items() if name not in ("since", "skipped")}
-    for name in ("elapsed", "marks"):
-        del numbers[name]
-    return {**numbers, **{name: tensor.clone() for name, tensor in state.tensors(trainer).items()}}
+    tensors, numbers = split_state(trainer.state_dict())
+    del (
+        numbers["trainer"]["elapsed"],
+        numbers["budget"]["measurements"],
+        numbers["window"]["since"],
+        numbers["window"]["skipped"],
+    )
+    return {**numbers, **{name: tensor.clone() for name, tensor in tensors.items()}}
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -91,7 +96,7 @@ def test_a_run_that_was_killed_ends_with_bitwise_the_same_state(
     trainer: Callable[..., Trainer], straight: dict[str, Any], tmp_path: Path, update: int
 ) -> None:
     config = CONFIG | {"log_every": 1}
-    killed(trainer(config, scored, folder=tmp_path / "killed", tell=killed_at(update)))
+    killed(trainer(config, scored, folder=tmp_path / "killed", on_event=killed_at(update)))
     again = trainer(CONFIG, scored, folder=tmp_path / "killed")
     again.run()
     assert same(whole(again), straight)
@@ -103,10 +108,9 @@ def test_every_part_of_the_state_is_needed(
     trainer: Callable[..., Trainer], straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Broken on purpose: a checkpoint that forgets Adam's memory."""
-    forgetful = lambda made: {name: t for name, t in whole_tensors(made).items() if not name.startswith("adam.")}  # noqa: E731
-    whole_tensors = state.tensors
-    monkeypatch.setattr("dragoman.training.trainer.tensors", forgetful)
-    killed(trainer(CONFIG | {"log_every": 1}, scored, folder=tmp_path / "killed", tell=killed_at(9)))
+    complete = Trainer.state_dict
+    monkeypatch.setattr(Trainer, "state_dict", lambda self: {**complete(self), "optimizer": {}})
+    killed(trainer(CONFIG | {"log_every": 1}, scored, folder=tmp_path / "killed", on_event=killed_at(9)))
     again = trainer(CONFIG, scored, folder=tmp_path / "killed")
     again.run()
     monkeypatch.undo()
@@ -126,7 +130,7 @@ def test_a_finished_run_makes_no_further_update(trainer: Callable[..., Trainer],
 
 @pytest.mark.parametrize("updates", [14, 20])
 def test_another_number_of_updates_is_where_a_resumed_run_ends(trainer: Callable[..., Trainer], updates: int) -> None:
-    killed(trainer(CONFIG | {"log_every": 1}, scored, tell=killed_at(13)))
+    killed(trainer(CONFIG | {"log_every": 1}, scored, on_event=killed_at(13)))
     assert trainer(CONFIG | {"stop": {"updates": updates}}, scored).run().updates == updates
 
 
@@ -137,40 +141,80 @@ def test_the_last_few_are_kept(trainer: Callable[..., Trainer], tmp_path: Path) 
 
 def test_what_is_written_is_the_state_when_it_was_saved(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
     made = trainer(CONFIG, scored)
-    before = {name: tensor.clone() for name, tensor in state.tensors(made).items()}
-    made.checkpoints.save(state.tensors(made), state.numbers(made))
-    for tensor in state.tensors(made).values():
+    tensors, _ = split_state(made.state_dict())
+    before = {name: tensor.clone() for name, tensor in tensors.items()}
+    made.checkpoints.save(0, made.state_dict())
+    for tensor in tensors.values():
         tensor.fill_(7.0)  # training goes on while it is written
     made.checkpoints.finish()
     saved, _ = made.checkpoints.newest()
     assert saved is not None
-    made.checkpoints.load(saved, state.tensors(made))
-    assert all(torch.equal(tensor, before[name]) for name, tensor in state.tensors(made).items())
+    made.checkpoints.load(saved, made.state_dict())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in tensors.items())
 
 
 def test_sigterm_saves_after_the_update_and_ends(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
-    def tell(event: Any) -> None:
+    def on_event(event: Any) -> None:
         if event["event"] == "update" and event["update"] == 7:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(Terminated) as ended:
-        trainer(CONFIG | {"log_every": 1}, scored, tell=tell).run()
+        trainer(CONFIG | {"log_every": 1}, scored, on_event=on_event).run()
     assert ended.value.saved
     # Heard while update 7 was told, and so agreed on in update 8.
-    assert inspected(tmp_path / CHECKPOINTS / "update-000000008").update == ended.value.update == 8
+    assert read_checkpoint(tmp_path / CHECKPOINTS / "update-000000008").update == ended.value.update == 8
+
+
+def test_ctrl_c_saves_after_the_update_and_interrupts(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    def on_event(event: Any) -> None:
+        if event["event"] == "update" and event["update"] == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer(CONFIG | {"log_every": 1}, scored, on_event=on_event).run()
+    assert read_checkpoint(tmp_path / CHECKPOINTS / "update-000000008").update == 8
+
+
+@pytest.mark.parametrize("update", [8, 16])
+def test_ctrl_c_during_a_validation_saves_before_the_next_update(
+    trainer: Callable[..., Trainer], tmp_path: Path, update: int
+) -> None:
+    made = trainer(CONFIG | {"stop": {"updates": 16}, "validate_every": 8, "checkpoints": {"every": 1000}}, scored)
+
+    def interrupt(model: Any) -> Any:
+        if made.update == update:
+            os.kill(os.getpid(), signal.SIGINT)
+        return scored(model)
+
+    made.validate = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    assert read_checkpoint(tmp_path / CHECKPOINTS / f"update-{update:09}").update == update
+
+
+def test_auto_saves_within_a_minute_and_then_ten_times_per_run(trainer: Callable[..., Trainer]) -> None:
+    told: list[Any] = []
+    seconds = iter(range(0, 10_000, 7))  # the clock moves by 7 s with each reading
+    config = {"stop": {"updates": 200}, "validate_every": 200, "checkpoints": {"every": "auto"}}
+    trainer(config, scored, on_event=told.append, clock=lambda: float(next(seconds))).run()
+    saved = [event["checkpoint"] * 7 for event in told if event["event"] == "saved"]
+    assert saved[0] <= 70
+    assert max(later - earlier for earlier, later in pairwise(saved)) <= 147
+    assert 10 <= len(saved) <= 13
 
 
 @pytest.mark.parametrize("by", ["signal", "file"])
 def test_sigusr1_or_a_file_saves_and_goes_on(trainer: Callable[..., Trainer], tmp_path: Path, by: str) -> None:
     told: list[Any] = []
 
-    def tell(event: Any) -> None:
+    def on_event(event: Any) -> None:
         told.append(event)
         if event["event"] == "update" and event["update"] == 5:
             os.kill(os.getpid(), signal.SIGUSR1) if by == "signal" else (tmp_path / SAVE).touch()
 
-    trainer(CONFIG | {"log_every": 1, "checkpoints": {"every": None, "keep": 9}}, scored, tell=tell).run()
-    assert [event["checkpoint"] for event in told if event["event"] == "saved"] == [6]
+    trainer(CONFIG | {"log_every": 1, "checkpoints": {"every": None, "keep": 9}}, scored, on_event=on_event).run()
+    # The signal comes before the validation of update 5; the file is looked for with the next update.
+    assert [event["checkpoint"] for event in told if event["event"] == "saved"] == [5 if by == "signal" else 6]
     assert told[-1]["event"] == "end"
     assert not (tmp_path / SAVE).exists()
 
@@ -182,7 +226,7 @@ def test_handlers_are_given_back(trainer: Callable[..., Trainer]) -> None:
 
 
 def test_a_change_of_threads_is_said(trainer: Callable[..., Trainer]) -> None:
-    killed(trainer(CONFIG | {"log_every": 1}, scored, tell=killed_at(6)))
+    killed(trainer(CONFIG | {"log_every": 1}, scored, on_event=killed_at(6)))
     num_threads = torch.get_num_threads()
     torch.set_num_threads(num_threads + 1)
     try:
@@ -210,7 +254,7 @@ def test_a_damaged_checkpoint_is_named_and_put_aside(trainer: Callable[..., Trai
     assert saved is not None
     assert saved.update == 4
     assert len(wrong) == 1
-    assert "update-000000005/__0_0.distcp: the file's content is not what was written" in wrong[0]
+    assert "update-000000005/__0_0.distcp: the content of the file has changed" in wrong[0]
     assert (tmp_path / CHECKPOINTS / "damaged-update-000000005").is_dir()
 
 
@@ -242,7 +286,7 @@ def test_if_none_is_whole_the_run_does_not_silently_begin_anew(trainer: Callable
     checkpoints = saved_twice(trainer, tmp_path)
     for folder in (tmp_path / CHECKPOINTS).iterdir():
         (folder / ".metadata").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"no checkpoint is whole.*to begin anew, remove"):
+    with pytest.raises(ValueError, match=r"no checkpoint is intact.*remove"):
         checkpoints.newest()
 
 
@@ -262,16 +306,16 @@ def test_what_was_copied_to_be_saved_is_given_free_at_once(trainer: Callable[...
     """And not when Python happens to look for circles, which may take until the machine has no memory left."""
     made = trainer(CONFIG, scored)
     tensors = {"a": torch.zeros(5_000_000)}
-    made.checkpoints.save(tensors, state.numbers(made))
+    made.checkpoints.save(0, tensors)
     made.checkpoints.finish()
     gc.collect()
     gc.disable()
     try:
         before = in_use()
         for update in range(1, 4):
-            made.checkpoints.save(tensors, state.numbers(made) | {"update": update})
+            made.checkpoints.save(update, tensors)
             made.checkpoints.finish()
-        assert [news.problem for news in made.checkpoints.news] == [None] * 4
+        assert [result.error for result in made.checkpoints.results] == [None] * 4
         assert in_use() - before < 10_000_000
     finally:
         gc.enable()
@@ -283,7 +327,7 @@ def test_that_none_is_whole_is_said_without_promising_an_older_one(
     checkpoints = saved_twice(trainer, tmp_path)
     for folder in (tmp_path / CHECKPOINTS).iterdir():
         (folder / "manifest.json").unlink()
-    with pytest.raises(ValueError, match=r"the file is missing; .*the file is missing$"):
+    with pytest.raises(ValueError, match=r"the file is missing; .*the file is missing\)"):
         checkpoints.newest()
 
 
@@ -299,13 +343,13 @@ def test_on_a_full_disk_it_is_said_what_is_needed_and_what_is_free(
     made = trainer(CONFIG, scored)
     monkeypatch.setattr(FileSystemWriter, "write_data", refused)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    made.checkpoints.save({"a": torch.zeros(2_000_000)}, state.numbers(made))
+    made.checkpoints.save(0, {"a": torch.zeros(2_000_000)})
     made.checkpoints.finish()
-    problem = made.checkpoints.news.popleft().problem
+    problem = made.checkpoints.results.popleft().error
     assert problem is not None
     if free < 8_000_000:
         assert problem.startswith("no space left in ")
-        assert problem.endswith("/checkpoints: it takes 8 MB, and 5 MB are free")
+        assert problem.endswith("/checkpoints (5 MB are free): free 8 MB for a checkpoint")
     else:
         assert "unexpected pos" in problem
 
@@ -339,33 +383,32 @@ def failing_at(point: int) -> Iterator[list[str]]:
         yield passed
 
 
-@pytest.mark.slow
 def test_a_full_disk_at_any_point_of_a_save_costs_nothing_but_that_save(
     trainer: Callable[..., Trainer], tmp_path: Path
 ) -> None:
     made = trainer(CONFIG, scored)
     checkpoints = made.checkpoints
-    checkpoints.save(state.tensors(made), state.numbers(made))
+    checkpoints.save(0, made.state_dict())
     checkpoints.finish()
-    checkpoints.news.clear()
+    checkpoints.results.clear()
     with failing_at(0) as passed:
-        checkpoints.save(state.tensors(made), state.numbers(made) | {"update": 1})
+        checkpoints.save(1, made.state_dict())
         checkpoints.finish()
     assert {"write", "fsync", "rename", "replace"} <= set(passed)
-    assert checkpoints.news.popleft().problem is None
+    assert checkpoints.results.popleft().error is None
     for point in range(1, len(passed) + 1):
         with failing_at(point):
-            checkpoints.save(state.tensors(made), state.numbers(made) | {"update": 1 + point})
+            checkpoints.save(1 + point, made.state_dict())
             checkpoints.finish()
-        news = checkpoints.news.popleft()
+        result = checkpoints.results.popleft()
         saved, wrong = checkpoints.newest()
         assert saved is not None, point
         assert not wrong
         is_there = saved.update == 1 + point
-        assert is_there >= (news.problem is None), f"{point}: said to be saved, and is not"
-        assert news.problem is None or "No space left" in news.problem
+        assert is_there >= (result.error is None), f"{point}: said to be saved, and is not"
+        assert result.error is None or "No space left" in result.error
         assert not list((tmp_path / CHECKPOINTS).glob(".*"))
 
 
-def test_a_group_of_one_has_no_second_line() -> None:
-    assert Group().another_line() is None
+def test_a_group_of_one_has_no_second_process_group() -> None:
+    assert Group().new_process_group() is None

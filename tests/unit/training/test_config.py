@@ -3,7 +3,7 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
-from dragoman.training.config import Duration, seconds, spelled
+from dragoman.training.config import Duration, TrainingConfig, format_duration, parse_duration, resolve_precision
 
 TIMES = {
     "90s": 90.0,
@@ -21,12 +21,26 @@ PATTERN = TypeAdapter(Duration).json_schema()["pattern"]
 
 @pytest.mark.parametrize("text", TIMES)
 def test_a_time_is_a_number_with_a_unit_or_a_sum_of_them(text: str) -> None:
-    assert seconds(text) == TIMES[text]
-    assert seconds(spelled(TIMES[text])) == TIMES[text]
+    assert parse_duration(text) == TIMES[text]
+    assert parse_duration(format_duration(TIMES[text])) == TIMES[text]
     assert re.search(PATTERN, text.strip())
 
 
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"{text!r} is not a time: write a number and a unit, such as 90s")):
-        seconds(text)
+    with pytest.raises(
+        ValueError, match=re.escape(f"{text!r} is not a duration: write a number and a unit, such as 90s")
+    ):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(("is_fast", "resolved"), [(True, "bfloat16"), (False, "float32")])
+def test_automatic_precision_is_the_fast_one_of_the_machine(is_fast: bool, resolved: str) -> None:
+    assert TrainingConfig().precision == "auto"
+    assert resolve_precision(TrainingConfig(), is_fast).precision == resolved
+
+
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_a_precision_that_is_named_stays(is_fast: bool) -> None:
+    config = TrainingConfig(precision="float32")
+    assert resolve_precision(config, is_fast) == config

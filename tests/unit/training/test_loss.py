@@ -3,8 +3,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.data.vocab import PAD
-from dragoman.training.loss import Spread, label_smoothed, projected_label_smoothed
+from dragoman.text.vocab import PAD
+from dragoman.training.config import LossConfig
+from dragoman.training.loss import label_smoothed, projected_label_smoothed
 
 BATCH, LENGTH, D_MODEL, VOCABULARY = 3, 5, 7, 11
 pytestmark = pytest.mark.usefixtures("float64")
@@ -19,7 +20,7 @@ def example() -> tuple[Tensor, Tensor, Tensor]:
     return hidden, weight, target
 
 
-def by_definition(logits: Tensor, target: Tensor, epsilon: float, spread: Spread) -> float:
+def by_definition(logits: Tensor, target: Tensor, epsilon: float, spread: str) -> float:
     """-sum_k q_k log p_k, one token and one word of the vocabulary at a time."""
     total = 0.0
     for row, truth in zip(logits.flatten(0, 1).tolist(), target.flatten().tolist(), strict=True):
@@ -37,9 +38,10 @@ def by_definition(logits: Tensor, target: Tensor, epsilon: float, spread: Spread
 
 @pytest.mark.parametrize("spread", ["all", "others"])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
-def test_the_loss_is_what_its_definition_says(spread: Spread, epsilon: float) -> None:
+def test_the_loss_is_what_its_definition_says(spread: str, epsilon: float) -> None:
     hidden, weight, target = example()
-    loss = label_smoothed(F.linear(hidden, weight), target, epsilon, spread)
+    config = LossConfig.model_validate({"label_smoothing": epsilon, "spread": spread})
+    loss = label_smoothed(F.linear(hidden, weight), target, config)
     assert loss.total.item() == pytest.approx(
         by_definition(F.linear(hidden, weight), target, epsilon, spread), rel=1e-12
     )
@@ -57,13 +59,14 @@ def test_spread_over_all_is_torchs_label_smoothing() -> None:
 @pytest.mark.parametrize("spread", ["all", "others"])
 @pytest.mark.parametrize("rows_at_a_time", [1, 2, 4, 100])
 def test_the_projected_loss_and_its_gradients_are_the_plain_ones(
-    spread: Spread, rows_at_a_time: int, monkeypatch: pytest.MonkeyPatch
+    spread: str, rows_at_a_time: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman.training.loss.CHUNK", rows_at_a_time * VOCABULARY)
     hidden, weight, target = example()
-    plain = label_smoothed(F.linear(hidden, weight), target, 0.2, spread)
+    config = LossConfig.model_validate({"label_smoothing": 0.2, "spread": spread})
+    plain = label_smoothed(F.linear(hidden, weight), target, config)
     wanted = torch.autograd.grad(3.0 * plain.mean, (hidden, weight))
-    projected = projected_label_smoothed(hidden, weight, target, 0.2, spread)
+    projected = projected_label_smoothed(hidden, weight, target, config)
     got = torch.autograd.grad(3.0 * projected.mean, (hidden, weight))
     assert projected.num_tokens == plain.num_tokens
     torch.testing.assert_close(projected.total, plain.total, rtol=1e-12, atol=0.0)
@@ -74,7 +77,7 @@ def test_the_projected_loss_and_its_gradients_are_the_plain_ones(
 def test_extreme_logits_stay_finite() -> None:
     hidden = torch.tensor([[[1e4]]], requires_grad=True)
     weight = torch.tensor([[1.0], [-1.0], [0.5]], requires_grad=True)
-    loss = projected_label_smoothed(hidden, weight, torch.tensor([[1]]), epsilon=0.0)
+    loss = projected_label_smoothed(hidden, weight, torch.tensor([[1]]), LossConfig(label_smoothing=0.0))
     loss.total.backward()
     assert loss.total.item() == pytest.approx(2e4)
     assert hidden.grad is not None
@@ -98,7 +101,7 @@ def test_gradients_are_given_once() -> None:
     hidden, weight, target = example()
     total = projected_label_smoothed(hidden, weight, target).total
     torch.autograd.grad(total, (hidden, weight), retain_graph=True)
-    with pytest.raises(RuntimeError, match="compute it again"):
+    with pytest.raises(RuntimeError, match="compute the loss again"):
         torch.autograd.grad(total, (hidden, weight))
 
 

@@ -7,12 +7,10 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batches import Batch
-from dragoman.data.vocab import BOS
 from dragoman.models.seq2seq import Seq2Seq
+from dragoman.text.vocab import BOS
 from dragoman.training.config import LossConfig
-from dragoman.training.loss import label_smoothed
-from dragoman.training.objective import Objective, shifted
-from dragoman.training.r_drop import r_drop
+from dragoman.training.loss import Objective, label_smoothed, r_drop, shifted
 
 
 @pytest.fixture
@@ -29,8 +27,9 @@ def test_without_r_drop_it_is_the_smoothed_loss_of_teacher_forcing(
     spread: str, model: Seq2Seq[Any, Any], pair: tuple[Tensor, Tensor]
 ) -> None:
     source, target = pair
-    objective = Objective(model, LossConfig.model_validate({"label_smoothing": 0.2, "spread": spread})).eval()
-    expected = label_smoothed(model(source, shifted(target)), target, 0.2, spread).total
+    config = LossConfig.model_validate({"label_smoothing": 0.2, "spread": spread})
+    objective = Objective(model, config).eval()
+    expected = label_smoothed(model(source, shifted(target)), target, config).total
     torch.testing.assert_close(objective(source, target), expected, rtol=1e-5, atol=0.0)
 
 
@@ -47,7 +46,7 @@ def test_r_drop_reads_the_batch_twice_under_other_dropout(
     assert torch.equal(read[0], torch.cat([source, source]))
     first, second = seen[0].chunk(2)
     assert all(not torch.equal(one, other) for one, other in zip(first, second, strict=True))
-    expected = r_drop(model.projection(first), model.projection(second), target, 5.0)
+    expected = r_drop(model.projection(first), model.projection(second), target, LossConfig(r_drop=5.0))
     torch.testing.assert_close(found, expected.total, rtol=1e-5, atol=0.0)
 
 

@@ -7,12 +7,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.data.vocab import PAD
-from dragoman.training.loss import Spread, label_smoothed
-from dragoman.training.r_drop import projected_r_drop, r_drop
+from dragoman.text.vocab import PAD
+from dragoman.training.config import LossConfig
+from dragoman.training.loss import label_smoothed, projected_r_drop, r_drop
 
 BATCH, LENGTH, D_MODEL, VOCABULARY = 3, 5, 7, 11
 ALPHA = 5.0
+
+
+def settings_of(alpha: float = ALPHA, epsilon: float = 0.1, spread: str = "all") -> LossConfig:
+    return LossConfig.model_validate({"r_drop": alpha, "label_smoothing": epsilon, "spread": spread})
 
 
 def example(
@@ -43,7 +47,7 @@ def test_the_loss_and_its_gradients_are_what_the_definition_says(alpha: float, e
     hidden, weight, target = example()
     logits = F.linear(hidden, weight)
     expected = by_definition(logits, target, alpha, epsilon)
-    found = r_drop(logits[0], logits[1], target, alpha, epsilon)
+    found = r_drop(logits[0], logits[1], target, settings_of(alpha, epsilon))
     torch.testing.assert_close(found.total, expected, rtol=1e-12, atol=0.0)
     assert found.num_tokens == int((target != PAD).sum())
     ours, theirs = (torch.autograd.grad(loss, (hidden, weight), retain_graph=True) for loss in (found.total, expected))
@@ -60,7 +64,7 @@ def test_the_loss_and_its_gradients_are_what_the_definition_says(alpha: float, e
     seed=st.integers(0, 2**16),
 )
 def test_the_projected_loss_is_the_plain_one_for_any_shape(
-    shape: tuple[int, int, int, int], alpha: float, epsilon: float, spread: Spread, seed: int
+    shape: tuple[int, int, int, int], alpha: float, epsilon: float, spread: str, seed: int
 ) -> None:
     torch.manual_seed(seed)
     _compare(*example(*shape), alpha, epsilon, spread)
@@ -72,10 +76,11 @@ def test_where_chunks_end_does_not_matter(tokens_at_a_time: int, monkeypatch: py
     _compare(*example(), ALPHA, 0.1, "all")
 
 
-def _compare(hidden: Tensor, weight: Tensor, target: Tensor, alpha: float, epsilon: float, spread: Spread) -> None:
+def _compare(hidden: Tensor, weight: Tensor, target: Tensor, alpha: float, epsilon: float, spread: str) -> None:
     logits = F.linear(hidden, weight)
-    plain = r_drop(logits[0], logits[1], target, alpha, epsilon, spread)
-    projected = projected_r_drop(hidden, weight, target, alpha, epsilon, spread)
+    config = settings_of(alpha, epsilon, spread)
+    plain = r_drop(logits[0], logits[1], target, config)
+    projected = projected_r_drop(hidden, weight, target, config)
     assert projected.num_tokens == plain.num_tokens
     torch.testing.assert_close(projected.total, plain.total, rtol=1e-10, atol=1e-10)
     wanted = torch.autograd.grad(plain.mean, (hidden, weight))
@@ -85,18 +90,18 @@ def _compare(hidden: Tensor, weight: Tensor, target: Tensor, alpha: float, epsil
 
 
 @pytest.mark.parametrize("spread", ["all", "others"])
-def test_with_a_weight_of_nothing_it_is_the_mean_of_two_losses(spread: Spread) -> None:
+def test_with_a_weight_of_nothing_it_is_the_mean_of_two_losses(spread: str) -> None:
     hidden, weight, target = example()
     logits = F.linear(hidden, weight)
-    expected = sum(label_smoothed(one, target, 0.1, spread).total for one in logits) / 2
-    found = projected_r_drop(hidden, weight, target, 0.0, 0.1, spread).total
+    expected = sum(label_smoothed(one, target, settings_of(0.0, 0.1, spread)).total for one in logits) / 2
+    found = projected_r_drop(hidden, weight, target, settings_of(0.0, 0.1, spread)).total
     torch.testing.assert_close(found, torch.as_tensor(expected), rtol=1e-12, atol=0.0)
 
 
 def test_two_passes_that_agree_cost_what_one_does() -> None:
     hidden, weight, target = example()
     same = hidden[:1].expand(2, -1, -1, -1)
-    found = projected_r_drop(same, weight, target, ALPHA).total
+    found = projected_r_drop(same, weight, target, settings_of()).total
     torch.testing.assert_close(found, label_smoothed(F.linear(hidden[0], weight), target).total, rtol=1e-12, atol=0.0)
 
 
@@ -104,10 +109,10 @@ def test_under_autocast_it_is_within_bfloat16_of_the_true_one() -> None:
     hidden, weight, target = (x.detach() for x in example())
     rough = [x.float().requires_grad_() for x in (hidden, weight)]
     with torch.autocast("cpu", torch.bfloat16):
-        found = projected_r_drop(*rough, target, ALPHA)
+        found = projected_r_drop(*rough, target, settings_of())
     found.mean.backward()
     exact = [x.requires_grad_() for x in (hidden, weight)]
-    expected = r_drop(*F.linear(*exact), target, ALPHA)
+    expected = r_drop(*F.linear(*exact), target, settings_of())
     expected.mean.backward()
     assert found.total.dtype == torch.float32
     assert found.mean.item() == pytest.approx(expected.mean.item(), rel=2**-6)

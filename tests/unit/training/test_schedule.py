@@ -6,14 +6,14 @@ import pytest
 from pydantic import ValidationError
 
 from dragoman.training.config import ScheduleConfig
-from dragoman.training.schedule import Place, rate
+from dragoman.training.schedule import SchedulePoint, learning_rate
 
 D_MODEL = 512
 LAST = 1000
 
 
 def at(update: int, last: int = LAST, **config: object) -> float:
-    return rate(ScheduleConfig.model_validate(config), Place(update, last, D_MODEL))
+    return learning_rate(ScheduleConfig.model_validate(config), SchedulePoint(update, last, D_MODEL))
 
 
 @pytest.mark.parametrize("update", [1, 7, 3999, 4000, 4001, 100_000])
@@ -75,8 +75,8 @@ def test_a_warm_up_of_nothing_begins_at_the_top() -> None:
     ("config", "mend"),
     [
         ({"factors": ["paper", "cosine"]}, "leave out cosine"),
-        ({"factors": ["warmup", "warmup"]}, "named twice"),
-        ({"factors": ["inverse_sqrt"], "warmup": 0}, "need a warmup"),
+        ({"factors": ["warmup", "warmup"]}, "duplicate factor"),
+        ({"factors": ["inverse_sqrt"], "warmup": 0}, "need a warm-up"),
     ],
 )
 def test_schedules_that_make_no_sense_are_refused(config: dict[str, object], mend: str) -> None:

@@ -5,13 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.vocab import EOS, PAD
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
 from dragoman.models.presets import preset
+from dragoman.text.vocab import EOS, PAD
 from dragoman.training.config import LossConfig
-from dragoman.training.objective import Objective
-from dragoman.training.shapes import LENGTH, ROWS, filled_up
+from dragoman.training.loss import Objective
+from dragoman.training.shapes import LENGTH, ROWS, pad_batch
 
 
 def batch(rows: int, source: int, target: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -27,7 +27,7 @@ def batch(rows: int, source: int, target: int) -> tuple[torch.Tensor, torch.Tens
 @given(st.integers(1, 20), st.integers(2, 13), st.integers(2, 13))
 def test_sizes_are_multiples_and_what_was_there_stays_in_its_place(rows: int, source: int, target: int) -> None:
     before = batch(rows, source, target)
-    after = filled_up(*before)
+    after = pad_batch(*before)
     for old, new in zip(before, after, strict=True):
         assert [size % step for size, step in zip(new.shape, (ROWS, LENGTH), strict=True)] == [0, 0]
         assert new.numel() < (rows + ROWS) * (old.shape[1] + LENGTH)
@@ -37,7 +37,7 @@ def test_sizes_are_multiples_and_what_was_there_stays_in_its_place(rows: int, so
 
 
 def test_a_length_that_no_model_could_read_is_not_made() -> None:
-    source, target = filled_up(*batch(3, 6, 9), longest=10)
+    source, target = pad_batch(*batch(3, 6, 9), longest=10)
     assert (source.shape[1], target.shape[1]) == (8, 9)
 
 
@@ -50,7 +50,7 @@ def test_loss_and_gradients_are_those_of_the_batch_as_it_was(name: str, r_drop: 
     model = build(type(config).model_validate({**config.model_dump(), **changes, "dropout": 0.0}))
     before = batch(5, 7, 9)
     losses, gradients = [], []
-    for sides in (before, filled_up(*before)):
+    for sides in (before, pad_batch(*before)):
         model.zero_grad()
         loss = Objective(model, LossConfig(r_drop=r_drop))(*sides)
         loss.backward()

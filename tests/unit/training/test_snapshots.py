@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from dragoman.training.snapshots import Snapshots, mean
+from dragoman.training.averages import Snapshots, average_files
 
 
 def weights(number: int) -> dict[str, Tensor]:
@@ -31,7 +31,7 @@ def test_the_last_few_are_kept_in_their_order(tmp_path: Path) -> None:
 
 
 def test_their_mean_is_that_of_the_files(tmp_path: Path) -> None:
-    average = mean(taken(tmp_path, 3, 1, 2, 4).intact())
+    average = average_files(taken(tmp_path, 3, 1, 2, 4).intact())
     for name in ("matrix", "bias"):
         expected = torch.stack([weights(number)[name].double() for number in (1, 2, 4)]).mean(dim=0)
         assert torch.equal(average[name], expected.float())
@@ -52,7 +52,7 @@ def test_a_damaged_one_has_no_part_in_the_mean(harm: str, tmp_path: Path) -> Non
     left = snapshots.intact()
     assert [file.name[-13:-12] for file in left] == ["1", "3"]
     expected = (weights(1)["bias"].double() + weights(3)["bias"].double()) / 2
-    assert torch.equal(mean(left)["bias"], expected.float())
+    assert torch.equal(average_files(left)["bias"], expected.float())
 
 
 def test_those_of_an_earlier_run_have_no_part_in_it(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_one_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, monkey
     def full(_: int) -> None:
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr("dragoman.data.durable.os.fsync", full)
+    monkeypatch.setattr("dragoman.io.durable.os.fsync", full)
     with pytest.raises(OSError, match="no space"):
         snapshots.save(weights(2), 2)
     assert [path.name for path in (tmp_path / "snapshots").iterdir()] == ["update-000000001.safetensors"]

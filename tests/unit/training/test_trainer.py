@@ -1,8 +1,12 @@
 """The loop: what an update is, what validation sees, what is kept, and when it ends."""
 
 import math
+import multiprocessing
+import operator
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +15,13 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batches import Batch, Reader
-from dragoman.data.vocab import PAD
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.training.average import copied
-from dragoman.training.objective import Objective
+from dragoman.text.vocab import PAD
+from dragoman.training.averages import average_files, copy_weights
+from dragoman.training.loss import Objective
 from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_batch
-from dragoman.training.snapshots import mean
-from dragoman.training.trainer import Best, Event, Trainer
+from dragoman.training.trainer import BestValidation, Event, Trainer
 
 Make = Callable[..., Trainer]
 Weights = Mapping[str, Tensor]
@@ -44,12 +47,12 @@ class Course:
     def __call__(self, event: Event) -> None:
         if event["event"] == "update":
             assert self.trainer is not None
-            self.weights.append(copied(self.trainer.model))
+            self.weights.append(copy_weights(self.trainer.model))
 
 
 def course(make: Make, config: Mapping[str, Any], **changes: Any) -> list[Weights]:
     listening = Course()
-    listening.trainer = make(config, tell=listening, **changes)
+    listening.trainer = make(config, on_event=listening, **changes)
     listening.trainer.run()
     return listening.weights
 
@@ -71,6 +74,20 @@ class Slow(Reader):
     def __call__(self, index: int) -> Batch:
         self.clock.now += 1.0
         return self.batches[index % len(self.batches)]
+
+
+class SlowHere(Reader):
+    """Batches from a list, slowly, so that workers start before the run is over; a worker gets the list itself."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return partial, (operator.getitem, self.batches)
+
+    def __call__(self, index: int) -> Batch:
+        time.sleep(0.1)
+        return self.batches[index]
 
 
 def tensors(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -106,10 +123,10 @@ PROPORTIONAL = {"epsilon": 10.0}
 def test_an_update_is_made_with_the_gradient_of_all_its_batches_per_token(trainer: Make, batches: list[Batch]) -> None:
     config = {"batches_per_update": 4, "stop": {"updates": 1}, "optimizer": PROPORTIONAL}
     made = trainer(config)
-    before = copied(made.model)
+    before = copy_weights(made.model)
     found = made.run().weights
-    expected = copied(by_hand(trainer, batches[:4], config).model)
-    wrong = copied(by_hand(trainer, batches[:4], config, by_tokens=False).model)
+    expected = copy_weights(by_hand(trainer, batches[:4], config).model)
+    wrong = copy_weights(by_hand(trainer, batches[:4], config, by_tokens=False).model)
     for name, weight in found.items():
         torch.testing.assert_close(weight - before[name], expected[name] - before[name], rtol=1e-3, atol=2e-9)
     assert any((found[name] - wrong[name]).abs().max() > 1e-6 for name in found), "the batches are too much alike"
@@ -119,7 +136,7 @@ def test_gradients_are_clipped_and_their_length_before_that_is_told(trainer: Mak
     config = {"stop": {"updates": 1}, "optimizer": PROPORTIONAL | {"clip": 0.125}}
     made = trainer(config)
     found = made.run().weights
-    expected = copied(by_hand(trainer, batches[:1], config).model)
+    expected = copy_weights(by_hand(trainer, batches[:1], config).model)
     for name, weight in found.items():
         torch.testing.assert_close(weight, expected[name], rtol=0.0, atol=1e-7)
     free = trainer({"stop": {"updates": 1}, "optimizer": PROPORTIONAL})
@@ -128,6 +145,7 @@ def test_gradients_are_clipped_and_their_length_before_that_is_told(trainer: Mak
     assert lengths[0] == lengths[1] > 0.125
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_bitwise_the_same_weights(trainer: Make) -> None:
     config = {"stop": {"updates": 12}, "batches_per_update": 2}
     first, again = (trainer(config).run().weights for _ in range(2))
@@ -135,19 +153,35 @@ def test_the_same_seed_gives_bitwise_the_same_weights(trainer: Make) -> None:
     assert not same(first, trainer(config, seed=4).run().weights)
 
 
+@pytest.mark.slow
+def test_loader_workers_change_nothing_about_the_weights(trainer: Make, batches: list[Batch]) -> None:
+    config = {"stop": {"updates": 30}, "batches_per_update": 2}
+    workers: list[object] = []
+
+    def validate(_: object) -> Mapping[str, Any]:
+        workers.extend(multiprocessing.active_children())
+        return {"loss": 1.0, "bleu": 0.0, "samples": []}
+
+    reader = SlowHere([replace(batches[index % len(batches)], index=index) for index in range(100)])
+    ahead = trainer({**config, "loader_workers": 1}, validate, reader=reader).run()
+    assert workers
+    assert not multiprocessing.active_children()
+    assert same(ahead.weights, trainer(config).run().weights)
+
+
 def test_the_moving_average_is_validated_and_kept_and_training_does_not_notice(trainer: Make) -> None:
     config = {"stop": {"updates": 6, "metric": "loss"}, "validate_every": 1}
     seen: list[Weights] = []
 
     def validate(model: Seq2Seq[Any, Any]) -> dict[str, float]:
-        seen.append(copied(model))
+        seen.append(copy_weights(model))
         model.eval()
         return {"loss": -float(len(seen))}
 
     plain = course(trainer, {"stop": {"updates": 6}})
     with_average = course(trainer, config | {"ema": 0.5}, validate=validate)
     assert all(same(one, other) for one, other in zip(plain, with_average, strict=True))
-    average = copied(trainer(config).model)
+    average = copy_weights(trainer(config).model)
     for n, weights in enumerate(plain, 1):
         decay = min(0.5, (1 + n) / (10 + n))
         average = {name: decay * average[name] + (1 - decay) * weights[name] for name in weights}
@@ -155,7 +189,7 @@ def test_the_moving_average_is_validated_and_kept_and_training_does_not_notice(t
             torch.testing.assert_close(seen[n - 1][name], average[name], rtol=0.0, atol=1e-6)
     made = trainer(config | {"ema": 0.5}, validate=validate)
     assert same(made.run().weights, seen[-1])
-    assert same(copied(made.model), seen[-1])
+    assert same(copy_weights(made.model), seen[-1])
 
 
 def test_weights_come_back_even_if_validation_fails(trainer: Make) -> None:
@@ -165,7 +199,7 @@ def test_weights_come_back_even_if_validation_fails(trainer: Make) -> None:
     made = trainer({"stop": {"updates": 3}, "ema": 0.5}, validate=validate)
     with pytest.raises(RuntimeError, match="out of memory"):
         made.run()
-    assert same(copied(made.model), course(trainer, {"stop": {"updates": 3}})[-1])
+    assert same(copy_weights(made.model), course(trainer, {"stop": {"updates": 3}})[-1])
 
 
 def test_the_average_of_the_last_snapshots_is_tried_in_the_end(trainer: Make, tmp_path: Path) -> None:
@@ -173,12 +207,12 @@ def test_the_average_of_the_last_snapshots_is_tried_in_the_end(trainer: Make, tm
     seen: list[Weights] = []
 
     def validate(model: Seq2Seq[Any, Any]) -> dict[str, float]:
-        seen.append(copied(model))
+        seen.append(copy_weights(model))
         return {"bleu": float(len(seen)), "loss": 1.0}
 
     made = trainer(config, validate=validate)
     outcome = made.run()
-    assert same(outcome.weights, mean(sorted((tmp_path / "snapshots").iterdir())))
+    assert same(outcome.weights, average_files(sorted((tmp_path / "snapshots").iterdir())))
     after = course(trainer, {"stop": {"updates": 9}})
     assert same(seen[0], after[8])
     expected = {name: (after[3][name] + after[5][name] + after[7][name]) / 3 for name in after[0]}
@@ -205,7 +239,7 @@ def test_what_validates_best_by_the_metric_is_kept(metric: str, best: int, train
     seen: list[Weights] = []
 
     def validate(model: Seq2Seq[Any, Any]) -> dict[str, float]:
-        seen.append(copied(model))
+        seen.append(copy_weights(model))
         return next(scripted)
 
     config = {"stop": {"updates": 8, "metric": metric}, "validate_every": 2}
@@ -214,17 +248,18 @@ def test_what_validates_best_by_the_metric_is_kept(metric: str, best: int, train
     assert outcome.which == f"update {2 * best}"
     assert same(outcome.weights, seen[best - 1])
     assert outcome.scores == {name: scores[best - 1] for name, scores in course_of.items()}
-    assert same(copied(made.model), outcome.weights)
+    assert same(copy_weights(made.model), outcome.weights)
     assert events(made, "end")[0]["kept"] == outcome.which
 
 
 def test_the_first_validation_is_the_best_so_far_and_of_equals_the_one_with_the_lower_loss() -> None:
-    assert Best().beaten_by({"bleu": 0.0, "loss": 9.0}, "bleu")
-    best = Best("update 1", {"bleu": 7.0, "loss": 3.0})
-    assert not best.beaten_by({"bleu": 7.0, "loss": 3.0}, "bleu")
-    assert best.beaten_by({"bleu": 7.0, "loss": 2.9}, "bleu")
-    assert not best.beaten_by({"bleu": 6.9, "loss": 1.0}, "bleu")
-    assert best.beaten_by({"bleu": 7.1, "loss": 5.0}, "bleu")
+    best = BestValidation({})
+    assert best.is_beaten_by({"bleu": 0.0, "loss": 9.0}, "bleu")
+    best = BestValidation({}, "update 1", {"bleu": 7.0, "loss": 3.0})
+    assert not best.is_beaten_by({"bleu": 7.0, "loss": 3.0}, "bleu")
+    assert best.is_beaten_by({"bleu": 7.0, "loss": 2.9}, "bleu")
+    assert not best.is_beaten_by({"bleu": 6.9, "loss": 1.0}, "bleu")
+    assert best.is_beaten_by({"bleu": 7.1, "loss": 5.0}, "bleu")
 
 
 def test_patience_ends_a_run_that_gets_no_better(trainer: Make) -> None:
@@ -234,18 +269,19 @@ def test_patience_ends_a_run_that_gets_no_better(trainer: Make) -> None:
         validate=lambda _: {"bleu": next(scores), "loss": 1.0},
     )
     outcome = made.run()
-    assert (outcome.updates, outcome.why) == (10, "3 validations brought nothing better")
+    assert (outcome.updates, outcome.stop_reason) == (10, "3 validations brought nothing better")
     assert outcome.which == "update 4"
     assert [event["best"] for event in events(made, "validation")] == [True, True, False, False, False]
 
 
+@pytest.mark.slow
 def test_a_time_limit_plans_fewer_updates_and_is_kept(trainer: Make, batches: list[Batch]) -> None:
     clock = Clock()
     config = {"stop": {"updates": 10_000, "time": "100s"}, "schedule": {"factors": ["linear"], "warmup": 0}}
     made = trainer(config, reader=Slow(batches, clock), clock=clock)
     outcome = made.run()
-    assert (outcome.updates, outcome.seconds, outcome.why) == (97, 97.0, "the time is up")
-    assert [(event["update"], event["last"]) for event in events(made, "planned")] == [(10, 97)]
+    assert (outcome.updates, outcome.seconds, outcome.stop_reason) == (97, 97.0, "the time is up")
+    assert [(event["update"], event["last"]) for event in events(made, "planned")] == [(2, 97)]
     rates = [event["rate"] for event in events(made, "update")]
     assert rates[10:] == pytest.approx([1.0 - n / 98 for n in range(11, 98)])
 
@@ -259,7 +295,7 @@ def test_the_clock_may_end_a_run_between_two_plans(trainer: Make, batches: list[
 
     config = {"stop": {"updates": 10_000, "time": "100s"}, "validate_every": 55}
     outcome = trainer(config, validate=validate, reader=Slow(batches, clock), clock=clock).run()
-    assert outcome.why == "the time is up"
+    assert outcome.stop_reason == "the time is up"
     assert (outcome.updates, outcome.seconds) == (56, 116.0)  # the validation began in time, and is not cut off
 
 
@@ -273,7 +309,7 @@ def test_what_is_due_by_the_clock_comes_by_the_clock(trainer: Make, batches: lis
     made = trainer(config, reader=Slow(batches, clock), clock=clock)
     made.run()
     assert [event["update"] for event in events(made, "validation")] == [10, 20, 30, 35, 35]
-    assert [info.file[-14:-12] for info in made.snapshots.written] == ["15", "30"]
+    assert [info.file[-14:-12] for info in made.snapshots.files] == ["15", "30"]
 
 
 def test_memory_that_lies_free_is_given_back_now_and_then(
@@ -281,7 +317,7 @@ def test_memory_that_lies_free_is_given_back_now_and_then(
 ) -> None:
     clock, given = Clock(), list[float]()
     begin = clock.now
-    monkeypatch.setattr("dragoman.training.trainer.give_back_memory", lambda: given.append(clock.now))
+    monkeypatch.setattr("dragoman.training.trainer.release_free_memory", lambda: given.append(clock.now))
     trainer({"stop": {"updates": 65}}, reader=Slow(batches, clock), clock=clock).run()
     assert [(at - begin) // 20 for at in given] == [1, 2, 3]
 
@@ -310,7 +346,7 @@ def test_the_log_tells_the_loss_of_what_was_learned_from(trainer: Make, batches:
     made = trainer({"stop": {"updates": 2}, "log_every": 2})
     made.run()
     expected, tokens = 0.0, 0
-    weights = iter([copied(trainer({}).model), course(trainer, {"stop": {"updates": 1}})[0]])
+    weights = iter([copy_weights(trainer({}).model), course(trainer, {"stop": {"updates": 1}})[0]])
     for index, batch in enumerate(batches[:2]):
         other = trainer({})
         other.model.load_state_dict(next(weights), strict=False)
@@ -320,8 +356,28 @@ def test_the_log_tells_the_loss_of_what_was_learned_from(trainer: Make, batches:
     (event,) = events(made, "update")
     assert event["loss"] == pytest.approx(expected / tokens, rel=1e-5)
     assert event["rate"] == pytest.approx(0.01 * 2 / 5)
-    assert [event["event"] for event in made.told] == ["update", "validation", "end"]  # type: ignore[attr-defined]
+    kinds = [event["event"] for event in made.told]  # type: ignore[attr-defined]
+    assert kinds == ["progress", "update", "validating", "validation", "end"]
     assert events(made, "end")[0]["why"] == "all updates are made"
+
+
+def test_the_first_updates_are_logged_although_the_log_is_sparse(trainer: Make) -> None:
+    made = trainer({"stop": {"updates": 60}, "log_every": 50})
+    made.run()
+    assert [event["update"] for event in events(made, "update")] == [1, 2, 5, 10, 20, 50]
+
+
+def test_progress_is_reported_from_the_first_update_on_and_twice_a_second(trainer: Make, batches: list[Batch]) -> None:
+    clock = Clock()
+    made = trainer({"stop": {"updates": 4}, "log_every": 50}, reader=Slow(batches, clock), clock=clock)
+    made.run()
+    progress = events(made, "progress")
+    assert [event["update"] for event in progress] == [1, 2, 3, 4]
+    assert {event["last"] for event in progress} == {4}
+    assert all(event["loss"] > 0 and event["tokens_per_second"] > 0 for event in progress)
+    quick = trainer({"stop": {"updates": 40}}, clock=Clock())
+    quick.run()
+    assert [event["update"] for event in events(quick, "progress")] == [1]
 
 
 class Poisoned(Objective):
@@ -371,7 +427,7 @@ def test_bfloat16_learns_about_the_same(trainer: Make) -> None:
 
 
 def test_batches_that_cannot_be_shared_evenly_are_refused(trainer: Make) -> None:
-    with pytest.raises(ValueError, match="make it a multiple"):
+    with pytest.raises(ValueError, match=r"make training\.batches_per_update a multiple"):
         trainer({"batches_per_update": 3}, group=Group(0, 2))
 
 

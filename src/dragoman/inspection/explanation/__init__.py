@@ -1,5 +1,5 @@
-"""The arithmetic of one attention head for one word, as a teacher would write it on a board, with real numbers."""
+"""The arithmetic of one attention head for one word, step by step, with the model's own numbers."""
 
-from dragoman.inspection.explanation.explaining import Explanation, as_json, explain
+from dragoman.inspection.explanation.explain import Explanation, explain, to_json
 
-__all__ = ["Explanation", "as_json", "explain"]
+__all__ = ["Explanation", "explain", "to_json"]

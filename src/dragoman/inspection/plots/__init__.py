@@ -1,23 +1,10 @@
-"""Pictures for paper and notebook: each function takes `ax`, draws on it and gives it back, with a caption that says
-what is measured, how the rows are to be read and which model it was.
+"""Matplotlib plots for papers and notebooks: each function returns the axes of a plot with a caption.
+
+The caption names the measure, the meaning of a row, and the model.
 """
 
-from dragoman.inspection.plots.alignment import alignment
-from dragoman.inspection.plots.attention import attention, contributions, heads
-from dragoman.inspection.plots.curves import evolution, source_share
-from dragoman.inspection.plots.grid import aer_grid
-from dragoman.inspection.plots.saving import save, svg
-from dragoman.inspection.plots.tree import beam_tree
+from dragoman.inspection.plots.canvas import save, svg
+from dragoman.inspection.plots.evolution_curves import evolution
+from dragoman.inspection.plots.maps import aer_grid, attention, heads
 
-__all__ = [
-    "aer_grid",
-    "alignment",
-    "attention",
-    "beam_tree",
-    "contributions",
-    "evolution",
-    "heads",
-    "save",
-    "source_share",
-    "svg",
-]
+__all__ = ["aer_grid", "attention", "evolution", "heads", "save", "svg"]

@@ -1,0 +1,1 @@
+"""Word alignment: aligners, the Moses format, symmetrisation and the alignment error rate."""

@@ -1,0 +1,43 @@
+"""The kind of an attention by its module name, and the default alignment head. Does not import torch."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dragoman.bundle.alignment_head import AlignmentHead
+
+Kind = Literal["encoder", "decoder", "cross"]
+"""The kind of an attention: encoder self-attention, decoder self-attention or cross-attention."""
+
+
+def kind_of(name: str) -> Kind:
+    """Return the kind of an attention by its module name, such as decoder.layers.2.cross_attention."""
+    if name.startswith("encoder."):
+        return "encoder"
+    return "decoder" if name.endswith("self_attention") else "cross"
+
+
+def guess_head(names: Sequence[str]) -> AlignmentHead:
+    """Return the default alignment head: the mean over the heads of the penultimate layer (Garg et al., 2019).
+
+    `names` are the module names of the cross-attentions, lowest layer first; a single layer is used itself.
+    """
+    return pick_head(names, max(-2, -len(names)), None)
+
+
+def pick_head(names: Sequence[str], layer: int, head: int | None) -> AlignmentHead:
+    """Return the alignment head with this layer and head number.
+
+    Both count from 0; layer -1 is the last layer, and head None is the mean over the layer's heads.
+    """
+    if not names:
+        wrong = "this model cannot align, as it has no cross-attention"
+        raise ValueError(f"{wrong}: use a transformer, a bahdanau or a luong model")
+    if not -len(names) <= layer < len(names):
+        raise ValueError(f"there is no layer {layer}: choose 0 to {len(names) - 1}, or -1 for the last")
+    return AlignmentHead(layer=names[layer], head=head)
+
+
+def describe_head(head: AlignmentHead) -> str:
+    """Return a description of an alignment head for messages: layer, head, row convention and measure."""
+    which = "mean of heads" if head.head is None else f"head {head.head}"
+    return f"{head.layer}, {which}, {head.rows}, {head.measure}"

@@ -1,0 +1,176 @@
+"""A worker that translates shards one after another, and writes each translation with a manifest."""
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from dragoman.bulk.folder import count_deaths
+from dragoman.bulk.shard_manifest import BulkSettings, ShardManifest, check_shard
+from dragoman.bundle import Bundle, open_bundle
+from dragoman.bundle.info import ExportStore
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.options import EngineOptions, SearchOptions
+from dragoman.io.durable import FileInfo, Sink, hash_file, write_durably
+from dragoman.translation.file_formats import (
+    FieldNames,
+    RowCounts,
+    Translate,
+    format_by_name,
+    open_packed,
+    read_lines,
+    translate_lines,
+)
+from dragoman.translation.pipeline import Pipeline
+from dragoman.translation.translate_request import TranslateRequest
+from dragoman.translation.translator import Translator
+from dragoman.version import __version__
+
+ATTEMPTS: Final = 3
+"""The number of attempts per shard. A shard that kills three workers would kill a fourth."""
+
+
+@dataclass(frozen=True)
+class BulkJob:
+    """The model, output folder and settings with which a worker translates shards."""
+
+    model: Path
+    """The folder of the bundle."""
+    out: Path
+    settings: BulkSettings
+    threads: int
+
+
+class ShardOutcome(NamedTuple):
+    """The result of translating a shard: the number of rows and sentences, or an error."""
+
+    shard: Path
+    rows: int = 0
+    sentences: int = 0
+    wrong: str | None = None
+    """The error, or None if the shard was translated."""
+    is_lost: bool = False
+    """True if the shard killed its workers or raised an unexpected error, which no change of its rows may fix."""
+    untranslated: int = 0
+    """The number of sentences with text that was kept instead of translated."""
+
+
+def choose_settings(bundle: Bundle, request: TranslateRequest, warn: Callable[[str], None]) -> BulkSettings:
+    """Return the settings for all shards. Load the model once, so that errors occur before workers start."""
+    options = EngineOptions(request.engine, 1, request.compute, request.beam)
+    translator = Translator.load(bundle, options, request.sampling)
+    opened = translator.opened
+    if opened and opened.reason:
+        warn(f"using torch, which is slower than CTranslate2: {opened.reason}")
+    if opened and opened.warning:
+        warn(opened.warning)
+    return BulkSettings(
+        model=bundle.model_sha256,
+        dragoman=__version__,
+        engine=translator.engine.name,
+        engine_version=version(translator.engine.name),
+        compute=request.compute or "float32",
+        store=_store_of(translator.engine),
+        search=translator.options.model_dump(mode="json"),
+        sampling=request.sampling,
+        split=request.split,
+        protect=translator.protects if request.protect is None else request.protect,
+        column=request.fields.text,
+        into=request.fields.into,
+    )
+
+
+def _store_of(engine: Engine) -> ExportStore | None:
+    """Return the weight type of the export that the engine uses, or None for torch."""
+    store: ExportStore | None = getattr(getattr(engine, "export", None), "store", None)
+    return store
+
+
+class ShardWorker:
+    """Translates shards one after another, and loads the engine with the first shard."""
+
+    def __init__(self, job: BulkJob, on_rows: Callable[[int], None] | None = None) -> None:
+        self.job = job
+        self.on_rows = on_rows
+        self.pipeline: Pipeline | None = None
+        self.num_sentences = self.num_untranslated = 0
+
+    def __call__(self, shard: Path) -> ShardOutcome:
+        """Translate a shard. Return an error as an outcome, so that the worker can translate other shards."""
+        if count_deaths(self.job.out, shard) >= ATTEMPTS:  # Ray does not count, and would go on for ever
+            return ShardOutcome(shard, wrong=f"{shard} killed {ATTEMPTS} workers", is_lost=True)
+        try:
+            # A worker that died may have died after it finished the shard.
+            manifest = check_shard(shard, self.job.out).manifest or self._translate(shard)
+        except ValueError as error:
+            return ShardOutcome(shard, wrong=str(error))
+        except OSError as error:
+            return ShardOutcome(shard, wrong=f"{shard}: {error}")
+        except Exception as error:  # the engine's, or a bug: another attempt would not help
+            traceback.print_exc()
+            return ShardOutcome(shard, wrong=f"{shard}: {type(error).__name__}: {error}", is_lost=True)
+        return ShardOutcome(shard, manifest.rows, manifest.sentences, untranslated=manifest.untranslated)
+
+    def _translate(self, shard: Path) -> ShardManifest:
+        job, before, counts = self.job, _stamp(shard), RowCounts(0, 0)
+        self.num_sentences = self.num_untranslated = 0
+
+        def write(sink: Sink) -> None:
+            nonlocal counts
+            counts = translate_file(shard, sink, FieldNames(job.settings.column, job.settings.into), self._run)
+            if _stamp(shard) != before:
+                raise ValueError(f"{shard} changed during translation: run the same command again")
+
+        source = FileInfo(file=shard.name, sha256=hash_file(shard), num_bytes=before[0])
+        output = write_durably(job.out / shard.name, write)
+        manifest = ShardManifest(
+            input=source,
+            output=output,
+            rows=counts.rows,
+            nulls=counts.nulls,
+            sentences=self.num_sentences,
+            untranslated=self.num_untranslated,
+            settings=job.settings,
+        )
+        manifest.save(job.out)
+        return manifest
+
+    def _run(self, inputs: Iterable[tuple[Any, str | None]]) -> Iterator[tuple[Any, str | None]]:
+        if self.pipeline is None:
+            self.pipeline = load_pipeline(self.job)
+        for number, (key, translation) in enumerate(self.pipeline.run(inputs), 1):
+            sentences = translation.sentences if translation else ()
+            self.num_sentences += len(sentences)
+            self.num_untranslated += sum(sentence.kept is not None for sentence in sentences)
+            yield key, translation and translation.text
+            if self.on_rows:
+                self.on_rows(number)
+
+
+def load_pipeline(job: BulkJob) -> Pipeline:
+    """Load a job's model with the job's settings; raise ValueError if the model has changed since the start."""
+    settings, bundle = job.settings, open_bundle(job.model)
+    options = EngineOptions("torch" if settings.engine == "torch" else "ctranslate2", job.threads, settings.compute)
+    loaded = Translator.load(bundle, options, settings.sampling)
+    if (bundle.model_sha256, _store_of(loaded.engine)) != (settings.model, settings.store):
+        raise ValueError(f"{job.model} has changed since this run began: give another --out")
+    translator = replace(loaded, options=SearchOptions.model_validate(settings.search))
+    return Pipeline(translator, settings.split, settings.protect)
+
+
+def translate_file(path: Path, sink: Sink, fields: FieldNames, translate: Translate) -> RowCounts:
+    """Write the translation of a file in the same format and with the same compression."""
+    kind = format_by_name(path) or "text"
+    if kind == "parquet":
+        from dragoman.translation.parquet_files import translate_parquet
+
+        return translate_parquet(path, sink, fields, translate)
+    with open_packed(path, sink) as write:
+        return translate_lines(read_lines(path), kind, write, fields, translate)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

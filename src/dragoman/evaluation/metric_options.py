@@ -1,0 +1,31 @@
+"""Names and text options of the metrics, in a module that recipes can import without sacreBLEU."""
+
+from difflib import get_close_matches
+from typing import Final, Literal, get_args
+
+from pydantic import Field
+
+from dragoman.config import Config
+
+MetricName = Literal["bleu", "chrf", "chrf++", "ter"]
+METRICS: Final[tuple[MetricName, ...]] = get_args(MetricName)
+DEFAULT_METRICS: Final[tuple[MetricName, ...]] = ("bleu", "chrf", "ter")
+
+
+class MetricOptions(Config):
+    """Options for the text to score; the defaults are those of sacreBLEU."""
+
+    tokenised: bool = Field(False, description="hypotheses and references are tokenised: BLEU does not tokenise again")
+    lower_case: bool = Field(False, description="BLEU and chrF ignore case; TER always does")
+    compounds: bool = Field(False, description="BLEU splits compounds at hyphens, as Vaswani et al. (2017) did")
+
+
+def parse_metrics(text: str) -> tuple[MetricName, ...]:
+    """Return the metrics in a comma-separated list such as `bleu,ter`, in the order of `METRICS`."""
+    names = [name.strip().lower() for name in text.split(",")]
+    for name in names:
+        if name not in METRICS:
+            near = get_close_matches(name, METRICS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(METRICS)}"
+            raise ValueError(f"unknown metric {name!r}: {hint}")
+    return tuple(name for name in METRICS if name in names)

@@ -1,0 +1,43 @@
+"""Read held-out pairs into memory as text. Does not import torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragoman.data.corpus import CorpusConfig, read_chunks
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """Sentences and their translations, held out from training."""
+
+    name: str
+    source: Sequence[str]
+    target: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def first(self, most: int | None) -> "TextPairs":
+        """Return the first `most` pairs, or all pairs if `most` is None."""
+        return TextPairs(self.name, self.source[:most], self.target[:most])
+
+    def select(self, rows: Sequence[int]) -> "TextPairs":
+        """Return the pairs with these indices."""
+        return TextPairs(self.name, [self.source[row] for row in rows], [self.target[row] for row in rows])
+
+
+def read_pairs(corpus: CorpusConfig) -> TextPairs:
+    """Return all pairs of a corpus; raise ValueError if the corpus is empty or not UTF-8."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    addresses = (corpus.source, corpus.target or corpus.source)
+    for chunk in read_chunks(corpus, 10_000):
+        for address, column, texts in zip(addresses, (chunk.source, chunk.target), sides, strict=True):
+            for text in column.to_pylist():
+                try:
+                    texts.append((text or b"").decode())
+                except UnicodeDecodeError as error:
+                    wrong = f"line {len(texts) + 1} is not UTF-8"
+                    raise ValueError(f"{address}: {wrong}: convert the file to UTF-8") from error
+    if not sides[0]:
+        raise ValueError(f"{corpus.source}: the file has no pairs: give a file with at least one pair")
+    return TextPairs(corpus.name, *sides)

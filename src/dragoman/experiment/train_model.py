@@ -1,0 +1,216 @@
+"""Train a prepared run: build, train and score the model, and write the bundle."""
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
+from dragoman.bundle.info import Store
+from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metrics import score_translations
+from dragoman.experiment.held_out import TextPairs, read_pairs
+from dragoman.experiment.log import Event, EventCallback, TrainingLog, ignore_event, read_log
+from dragoman.experiment.probe import Probe, choose_pairs
+from dragoman.experiment.run_folder import BEST, BUNDLE, PREPARED, RECIPE, has_checkpoint
+from dragoman.experiment.training_data import TrainingData
+from dragoman.experiment.validator import Validator, translate_together
+from dragoman.experiment.verdict import judge, spread
+from dragoman.export.obstacles import find_obstacle
+from dragoman.io.progress import Progress
+from dragoman.models.build import build
+from dragoman.models.config import ModelConfig, with_vocabulary
+from dragoman.models.seq2seq import Seq2Seq
+from dragoman.models.weights import weights_of
+from dragoman.recipes.recipe import CorpusTerms, Recipe, load_recipe
+from dragoman.text.vocab import Vocab
+from dragoman.training.allocator import keep_freed_memory
+from dragoman.training.parallel import Group
+from dragoman.training.randomness import seed_weights
+from dragoman.training.trainer import REPORT_S, Trainer, TrainingResult
+from dragoman.translation.export_check import ENOUGH, export_bundle
+
+CURVES: Final = "curves.png"
+_QUICK: Final = "This model is hardly trained: its scores are those of a greedy search that ends early."
+
+
+def train_model(
+    folder: Path, group: Group, on_event: EventCallback, command: str = "", tensorboard: bool = False
+) -> Bundle | None:
+    """Train in a prepared run folder and write the bundle.
+
+    Every process must call this function. Only the first process returns the bundle.
+    """
+    recipe = load_recipe(folder / RECIPE)
+    data = TrainingData.open(folder)
+    vocab = Vocab.load(folder / PREPARED)
+    dev, *tests = [read_pairs(corpus) for corpus in recipe.data.held_out]  # an error in them is raised before training
+    config = with_vocabulary(recipe.model, vocab.source.size, vocab.target.size)
+    seed_weights(recipe.seed)
+    model = build(config)
+    keep_freed_memory()
+    with (
+        TrainingLog(folder, tensorboard, has_checkpoint(folder)) if group.is_first else nullcontext(ignore_event) as log
+    ):
+        validation = recipe.validation
+        probe: EventCallback = ignore_event
+        if group.is_first:
+            probe = Probe(choose_pairs(dev, vocab, validation.probe, model.max_target), vocab, model, folder)
+        save_best = partial(_save_best, recipe, folder, config, model, vocab) if group.is_first else ignore_event
+        notify = partial(_notify, (log, on_event, probe, save_best), folder, recipe.name)
+        notify(_begin_event(recipe, data, model))
+        few = dev.first(validation.max_pairs)
+        validator = Validator(few, vocab, validation.search, validation.reading, validation.samples, group)
+        settings = (recipe.training, validator, folder, recipe.seed, group, notify, recipe.model.d_model)
+        trainer = Trainer(model, data.reader(recipe, vocab), *settings)
+        outcome = trainer.run()
+        _round_weights(model, recipe.store)
+        search = validator.search_for(outcome.scores.get("loss", 0.0))
+        card = _make_card(recipe, data, model, outcome, command, is_quick=search != validation.search)
+        # At once: if something goes wrong while test sets are translated, the model is safe.
+        bundle = _write_bundle(recipe, folder, config, model, vocab, card) if group.is_first else None
+        scores: list[CardScore] = []
+        for pairs in (dev, *tests):
+            progress = _scoring_progress(pairs, group, notify)
+            hypotheses = translate_together(model, vocab, pairs.source, search, group, progress)
+            if pairs is dev and group.is_first:
+                samples = spread(list(zip(pairs.source, pairs.target, hypotheses, strict=True)))
+            for score in _score(hypotheses, pairs, validation.reading) if bundle else ():
+                scores.append(score)
+                notify({"event": "score", **score.model_dump(exclude={"command"})})
+        if bundle:
+            card = card.model_copy(update={"scores": tuple(scores)})
+            bundle = _write_bundle(recipe, folder, config, model, vocab, card)
+            bundle = _export(bundle, dev, notify)
+            bleu = next(score.value for score in scores if score.metric == "BLEU")
+            message = judge(bleu, outcome.is_still_improving, recipe.training.stop.time, data.num_pairs)
+            notify({"event": "verdict", "message": message, "samples": samples})
+            shutil.rmtree(folder / BEST, ignore_errors=True)
+        trainer.checkpoints.remove()  # last: as long as there is one, the same command finishes what is left to do
+        return bundle
+
+
+def _notify(callbacks: Sequence[EventCallback], folder: Path, name: str, event: Event) -> None:
+    for callback in callbacks:
+        callback(event)
+    if event["event"] == "validation":
+        # Here: matplotlib takes a second, in which training could begin.
+        from dragoman.experiment.training_curves import draw
+
+        draw(read_log(folder), folder / CURVES, name)
+
+
+def _begin_event(recipe: Recipe, data: TrainingData, model: Seq2Seq[Any, Any]) -> Event:
+    stop = recipe.training.stop
+    begin = {"event": "begin", "update": 0, "seconds": 0.0, "last": stop.updates, "time": stop.time}
+    return {**begin, **_sizes(model), "pairs": data.num_pairs}
+
+
+def _sizes(model: Seq2Seq[Any, Any]) -> dict[str, int]:
+    return {"parameters": sum(weight.numel() for weight in model.parameters()), "vocabulary": model.vocabulary}
+
+
+def _scoring_progress(pairs: TextPairs, group: Group, notify: EventCallback) -> Progress:
+    """Return a progress callback that emits a `scoring` event in the first process, twice a second."""
+    last = 0.0
+
+    def report(what: str, done: int, total: int | None = None, unit: str = "") -> None:  # noqa: ARG001
+        nonlocal last
+        if group.is_first and (now := time.monotonic()) - last >= REPORT_S:
+            last, all_done = now, min(len(pairs), done * group.world_size)
+            notify({"event": "scoring", "test_set": pairs.name, "done": all_done, "total": len(pairs)})
+
+    report("", 0)
+    return report
+
+
+def _round_weights(model: Seq2Seq[Any, Any], store: Store) -> None:
+    """Round the weights to the precision of the bundle, so that the scores are those of the bundle."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.to(getattr(torch, store)))
+
+
+def _score(hypotheses: Sequence[str], pairs: TextPairs, reading: MetricOptions) -> Iterator[CardScore]:
+    """Yield the BLEU and chrF scores of translated held-out pairs, with confidence intervals."""
+    for score in score_translations(hypotheses, [pairs.target], ["bleu", "chrf"], reading).values():
+        yield CardScore(**score.model_dump(exclude={"p_value"}), test_set=pairs.name)
+
+
+def _make_card(
+    recipe: Recipe,
+    data: TrainingData,
+    model: Seq2Seq[Any, Any],
+    outcome: TrainingResult,
+    command: str,
+    is_quick: bool = False,
+) -> Card:
+    corpora = []
+    for corpus in data.corpora(recipe, outcome.updates):
+        terms = recipe.card.corpora.get(corpus.name, CorpusTerms())
+        corpora.append(CardData(name=corpus.name, pairs=corpus.num_pairs, **terms.model_dump()))
+    seconds = outcome.seconds
+    duration = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    summary = (
+        f"Trained for {outcome.updates:,} updates in {duration}, with {recipe.training.precision} products, until "
+        f"{outcome.stop_reason}; these are the weights of {outcome.which}, the best by "
+        f"{recipe.training.stop.metric} on the validation pairs."
+    )
+    return Card(
+        title=recipe.name,
+        data=tuple(corpora),
+        sizes=_sizes(model),
+        licence=recipe.card.licence,
+        command=command or None,
+        notes=tuple(note for note in (recipe.description, summary, _QUICK * is_quick) if note),
+    )
+
+
+def _write_bundle(
+    recipe: Recipe, folder: Path, config: ModelConfig, model: Seq2Seq[Any, Any], vocab: Vocab, card: Card
+) -> Bundle:
+    return write_bundle(folder / BUNDLE, _bundle_info(recipe, config), weights_of(model), vocab, card, recipe.store)
+
+
+def _bundle_info(recipe: Recipe, config: ModelConfig) -> BundleInfo:
+    return BundleInfo(
+        model=config,
+        search=recipe.validation.search.model_dump(mode="json"),
+        source_language=recipe.source_language,
+        target_language=recipe.target_language,
+        protect=recipe.protect,
+    )
+
+
+def _save_best(
+    recipe: Recipe, folder: Path, config: ModelConfig, model: Seq2Seq[Any, Any], vocab: Vocab, event: Event
+) -> None:
+    """After a validation with a new best, write a bundle with the validated weights."""
+    if event["event"] == "validation" and event["best"]:
+        scores = f"BLEU {event['bleu']:.1f}, chrF {event['chrf']:.1f} on the validation pairs"
+        unfinished = f"training is not finished: these are the best weights so far, of {event['which']} ({scores})"
+        write_bundle(
+            folder / BEST,
+            _bundle_info(recipe, config),
+            weights_of(model),
+            vocab,
+            Card(title=recipe.name, sizes=_sizes(model), licence=recipe.card.licence, unfinished=unfinished),
+            recipe.store,
+        )
+
+
+def _export(bundle: Bundle, dev: TextPairs, notify: EventCallback) -> Bundle:
+    """Export the bundle to CTranslate2 if the model is supported, report the result, and return the bundle."""
+    try:
+        bundle = export_bundle(bundle.folder, "float32", dev.first(ENOUGH).source)
+    except (ValueError, OSError) as error:
+        reason = find_obstacle(bundle.info.model)
+        notify({"event": "export", "reason": f"this model stays with torch: {reason}" if reason else str(error)})
+    else:
+        notify({"event": "export", **bundle.exports[-1].proof.model_dump(mode="json")})
+    return bundle

@@ -1,0 +1,1 @@
+"""Files and processes: durable writes, hashing, locks, streams, process pools, progress."""

@@ -1,0 +1,1 @@
+"""Recipes: schema, parsing, error messages, and the built-in recipes."""

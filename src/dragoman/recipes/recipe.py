@@ -1,0 +1,266 @@
+"""The recipe: the complete configuration of a training run, with consistency checks; does not import torch."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import Field, model_validator
+
+from dragoman.bundle.info import Store
+from dragoman.config import Config
+from dragoman.data.corpus import CorpusConfig, check_corpora
+from dragoman.decoding.options import SearchOptions
+from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.io.streams import STANDARD_INPUT
+from dragoman.models.config import ModelShape, TransformerShape
+from dragoman.recipes.commented_yaml import dump_commented
+from dragoman.recipes.expansion import absolute_path, expand
+from dragoman.recipes.recipe_errors import (
+    ConflictError,
+    RecipeError,
+    check_keys,
+    list_words,
+    nearest,
+    validate_document,
+)
+from dragoman.recipes.yaml_document import Document, Key, apply_overrides, parse_yaml, read_yaml
+from dragoman.text.cleaning import CleanConfig
+from dragoman.text.vocab import VocabConfig
+from dragoman.training.config import TrainingConfig
+
+T = TypeVar("T")
+
+_LONGEST_PIECE: Final = 16
+"""The maximum number of characters per subword in SentencePiece."""
+
+_BYTES_AND_SPECIALS: Final = 256 + 4
+"""Ids that every vocabulary has: 256 bytes and 4 special tokens."""
+
+_STEEPEST: Final = 0.1
+"""A learning rate at which Adam does not converge; typical rates are less than a tenth of this."""
+
+_NOT_IN_PRESETS: Final = {"dropout", "attention_bias", "norm"}
+
+
+class DataSection(Config):
+    """Training, validation and test data."""
+
+    train: tuple[CorpusConfig, ...] = Field(min_length=1, description="corpora of sentence pairs to train on")
+    dev: CorpusConfig | None = Field(None, description="validation pairs; by default, taken from the training pairs")
+    split: int = Field(1000, ge=1, description="number of training pairs to validate with if dev is not set")
+    test: tuple[CorpusConfig, ...] = Field((), description="test sets to score at the end; not trained on")
+    clean: CleanConfig = Field(CleanConfig(), description="cleaning of pairs with problems")
+    vocabulary: VocabConfig | None = Field(
+        None, description="subword vocabulary; by default joint, with a size chosen by the number of pairs"
+    )
+    sample: int = Field(1_000_000, ge=1, description="maximum number of pairs to learn the vocabulary from")
+    obtain: str = Field("", description="how to get the data files; shown when a file is missing")
+
+    @property
+    def held_out(self) -> tuple[CorpusConfig, ...]:
+        """The corpora that must not be trained on: dev, if set, and the test sets."""
+        return (*([self.dev] if self.dev else []), *self.test)
+
+
+class ValidationSection(Config):
+    """Translation and scoring of dev pairs during training, and of test pairs at the end."""
+
+    search: SearchOptions = Field(SearchOptions(), description="beam search options")
+    reading: MetricOptions = Field(MetricOptions(), description="tokenisation and lower-casing for BLEU and chrF")
+    samples: int = Field(3, ge=0, description="number of translations to show at each validation")
+    max_pairs: int | None = Field(None, ge=1, description="maximum number of dev pairs to validate with; null: all")
+    probe: int = Field(8, ge=0, description="dev pairs whose attention is saved for dragoman evolve")
+
+
+class CorpusTerms(Config):
+    """The terms of use of a corpus."""
+
+    licence: str | None = Field(None, description="name of the licence, such as CC-BY 2.0")
+    attribution: str | None = Field(None, description="authors and origin of the corpus")
+
+
+class CardSection(Config):
+    """Details for the model card that cannot be derived from files."""
+
+    licence: str | None = Field(None, description="licence of the model")
+    corpora: dict[str, CorpusTerms] = Field({}, description="licence and attribution of each training corpus, by name")
+
+
+class Recipe(Config):
+    """The complete configuration of a training run. The same recipe and files give the same model."""
+
+    name: str = Field(min_length=1, description="name of the run and of the model")
+    description: str = Field("", description="one or two sentences for the model card")
+    source_language: str | None = Field(None, description="source language, such as en")
+    target_language: str | None = Field(None, description="target language, such as de")
+    protect: bool | None = Field(
+        None,
+        description="keep placeholders, addresses, code, emoji and digits in translations; null: if the languages"
+        " are two different ISO 639-1 codes, such as en and de",
+    )
+    data: DataSection = Field(description="training, validation and test data")
+    model: ModelShape = Field(TransformerShape(), description="model architecture, without the vocabulary size")
+    training: TrainingConfig = Field(TrainingConfig(), description="training hyperparameters")
+    validation: ValidationSection = Field(ValidationSection(), description="validation during training")
+    store: Store = Field("float32", description="number format of the bundle's weights; float16 takes half the space")
+    card: CardSection = Field(CardSection(), description="licences and attributions for the model card")
+    seed: int = Field(1, ge=0, description="seed of all random numbers")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Recipe":
+        if errors := list(_find_conflicts(self)):
+            raise ConflictError(errors)
+        return self
+
+
+def _find_conflicts(recipe: Recipe) -> Iterator[RecipeError]:
+    """Yield an error for each conflict between recipe keys."""
+    yield from _check_corpora(recipe.data)
+    corpora = [corpus.name for corpus in recipe.data.train]
+    for name in recipe.card.corpora:
+        if name not in corpora:
+            near = nearest(name, corpora)
+            hint = f"did you mean {list_words(near)}?" if near else f"the names are {', '.join(corpora)}"
+            yield RecipeError(("card", "corpora", name), f"no corpus of data.train has this name; {hint}")
+    yield from _check_model(recipe)
+    yield from _check_schedule(recipe.training)
+    validation = recipe.validation
+    if validation.max_pairs is not None and validation.samples > validation.max_pairs:
+        message = f"{validation.samples} is more than max_pairs ({validation.max_pairs}): lower samples"
+        yield RecipeError(("validation", "samples"), message)
+    longest = validation.search.max_length
+    if longest.ratio == 0.0 and validation.search.min_length > longest.tokens(1):
+        message = f"{validation.search.min_length} is above max_length ({longest.tokens(1)}): lower min_length"
+        yield RecipeError(("validation", "search", "min_length"), message)
+
+
+def _check_corpora(data: DataSection) -> Iterator[RecipeError]:
+    """Yield an error for each duplicate corpus name, and for each held-out file that is also trained on."""
+    held_out: list[tuple[Key, CorpusConfig]] = [(("data", "dev"), data.dev)] if data.dev else []
+    held_out += [(("data", "test", i), corpus) for i, corpus in enumerate(data.test)]
+    try:
+        check_corpora([*data.train, *data.held_out])
+    except ValueError as error:
+        yield RecipeError(("data",), str(error))
+    trained = {(corpus.source, corpus.fields[0]): f"data.train.{i}" for i, corpus in enumerate(data.train)}
+    for key, corpus in held_out:
+        if same := trained.get((corpus.source, corpus.fields[0])):
+            yield RecipeError((*key, "source"), f"this file is also {same}: give a file with other pairs")
+        if corpus.weight != 1.0:
+            yield RecipeError((*key, "weight"), "only training corpora have a weight: remove weight")
+        if corpus.source == STANDARD_INPUT:
+            yield RecipeError((*key, "source"), "held-out pairs cannot come from standard input: give a file")
+
+
+def _check_model(recipe: Recipe) -> Iterator[RecipeError]:
+    """Yield an error for a vocabulary, length limit or loss that does not fit the model."""
+    model, vocabulary = recipe.model, recipe.data.vocabulary
+    if vocabulary and vocabulary.size <= _BYTES_AND_SPECIALS:
+        message = f"{vocabulary.size} is too small: give more than {_BYTES_AND_SPECIALS}, the ids of bytes and specials"
+        yield RecipeError(("data", "vocabulary", "size"), message)
+    if vocabulary and model.tie == "all" and not vocabulary.joint:
+        yield RecipeError(("model", "tie"), "all needs a joint vocabulary: use target, or data.vocabulary.joint: true")
+    characters = recipe.data.clean.max_characters
+    shortest = math.ceil(characters / _LONGEST_PIECE)
+    if model.position_limit is not None and shortest > model.position_limit:
+        kept = f"data.clean.max_characters {characters}, which is {shortest} tokens or more"
+        message = f"{model.position_limit} is too small for {kept}: raise max_positions or lower max_characters"
+        yield RecipeError(("model", "max_positions"), message)
+    if recipe.training.loss.r_drop > 0.0 and not any(model.dropouts):
+        message = "R-Drop needs dropout, and the model has none: set model.dropout above 0, or r_drop to 0"
+        yield RecipeError(("training", "loss", "r_drop"), message)
+
+
+def _check_schedule(training: TrainingConfig) -> Iterator[RecipeError]:
+    """Yield an error for each schedule setting that has no effect or prevents learning."""
+    key: Key = ("training", "schedule")
+    schedule, stop, every = training.schedule, training.stop, training.snapshots.every
+    falling = [factor for factor in schedule.factors if factor in ("cosine", "linear")]
+    if "paper" in schedule.factors and schedule.rate < _STEEPEST:
+        advice = "set rate to 1, or use factors: [warmup, inverse_sqrt], where rate is the peak"
+        message = f"with the factor paper, {schedule.rate:g} gives a learning rate of almost 0"
+        yield RecipeError((*key, "rate"), f"{message}: {advice}")
+    if "paper" not in schedule.factors and schedule.rate >= _STEEPEST:
+        message = f"{schedule.rate:g} is far too high for a peak learning rate: try 0.001"
+        yield RecipeError((*key, "rate"), message)
+    if {"paper", "warmup"} & set(schedule.factors) and schedule.warmup > stop.updates - bool(falling):
+        left = f"a warm-up of {schedule.warmup} updates is too long for a run of {stop.updates}"
+        message = f"{left}: lower warmup, or raise training.stop.updates"
+        yield RecipeError((*key, "warmup"), message)
+    if schedule.floor > 0.0 and not falling:
+        yield RecipeError(
+            (*key, "floor"), "floor needs the factor cosine or linear: add one of the two, or remove floor"
+        )
+    limit = stop.updates if isinstance(every, int) else stop.time
+    if every is not None and limit is not None and every > limit:
+        message = "training stops before the first snapshot: lower every, or set every to null"
+        yield RecipeError(("training", "snapshots", "every"), message)
+
+
+def load_recipe(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Recipe:
+    """Return the recipe in a file, with overrides such as `training.stop.updates=500` applied.
+
+    Paths in the recipe are relative to `folder`, by default the folder of the file. If the recipe has errors, raise one
+    ValueError with a line for each error: location, key and what to do.
+    """
+    return _build(read_yaml(path), overrides, folder or path.parent, validate_document)
+
+
+def check_overrides(recipe: Recipe, overrides: Sequence[str]) -> None:
+    """Raise ValueError for overrides with unknown keys or invalid values; ignore conflicts with other keys."""
+    _build(_as_document(recipe, overrides), overrides, Path(), check_keys)
+
+
+def override_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """Return the recipe with overrides such as `training.stop.updates=500` applied."""
+    return _build(_as_document(recipe, overrides), overrides, Path(), validate_document)
+
+
+def _build(
+    document: Document, overrides: Sequence[str], folder: Path, make: Callable[[type[Recipe], Document], T]
+) -> T:
+    """Apply the overrides, expand the document and call `make`; raise one ValueError with all errors."""
+    document, errors = apply_overrides(document, overrides)
+    try:
+        result = make(Recipe, expand(document, folder))
+    except ValueError as error:
+        raise ValueError("\n".join([*errors, str(error)])) from error
+    if errors:
+        raise ValueError("\n".join(errors))
+    return result
+
+
+def _as_document(recipe: Recipe, overrides: Sequence[str]) -> Document:
+    document = parse_yaml(dump_recipe(recipe), "the chosen recipe", numbered=False)
+    if any(override.startswith("model.preset=") for override in overrides):
+        # Written out, every size that was chosen would be a change of the preset.
+        kept = {key: value for key, value in document.values["model"].items() if key in _NOT_IN_PRESETS}
+        training = {key: value for key, value in document.values["training"].items() if key != "loss"}
+        document = Document({**document.values, "model": kept, "training": training}, document.places)
+    return document
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """Return the complete recipe as YAML with a comment for each key; `load_recipe` reads the same recipe back.
+
+    Paths become absolute, so that the file can be written to any folder.
+    """
+    return dump_commented(with_absolute_paths(recipe))
+
+
+def with_absolute_paths(recipe: Recipe) -> Recipe:
+    """Return the recipe with absolute paths, so that it can be used in any folder."""
+    data = recipe.data
+    train, test = (tuple(map(_absolute_corpus, corpora)) for corpora in (data.train, data.test))
+    return with_data(recipe, train=train, dev=data.dev and _absolute_corpus(data.dev), test=test)
+
+
+def with_data(recipe: Recipe, **data: object) -> Recipe:
+    """Return the recipe with the given keys of the data section replaced."""
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=data)})
+
+
+def _absolute_corpus(corpus: CorpusConfig) -> CorpusConfig:
+    target = corpus.target and absolute_path(corpus.target, Path())
+    return corpus.model_copy(update={"source": absolute_path(corpus.source, Path()), "target": target})

@@ -1,0 +1,84 @@
+"""Settings of a service: addresses, keys, engines, and the limits that protect users from each other."""
+
+import ipaddress
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from pydantic import Field
+
+from dragoman.config import Config
+from dragoman.decoding.checks import check_choice
+from dragoman.decoding.options import Compute
+from dragoman.io.processes import num_cores
+from dragoman.serving.keys import ApiKey
+
+LogEvent = Callable[..., None]
+"""A function that writes an event and its fields to the log."""
+
+
+class Limits(Config):
+    """Limits on request sizes, waiting times and connections; `--limit NAME=VALUE` changes a limit."""
+
+    body_bytes: int = Field(1 << 20, ge=1024, description="bytes per request body")
+    texts: int = Field(256, ge=1, description="texts per request")
+    characters: int = Field(20_000, ge=1, description="characters per request, summed over its texts")
+    sentence_tokens: int = Field(512, ge=1, description="tokens per sentence, counted by the model's vocabulary")
+    beam_size: int = Field(10, ge=1, description="largest beam size of a request")
+    num_best: int = Field(10, ge=1, description="largest number of translations per sentence")
+    wait: float = Field(0.5, gt=0, description="seconds in the queue; at least 5 times the time of one sentence")
+    seconds: float = Field(30.0, gt=0, description="seconds per request; a longer request is rejected")
+    header_seconds: float = Field(5.0, gt=0, description="seconds to receive the headers of a request")
+    body_seconds: float = Field(8.0, gt=0, description="seconds to receive the body of a request")
+    idle_seconds: float = Field(20.0, gt=0, description="seconds an idle connection is kept open")
+    connections: int = Field(2_000, ge=1, description="simultaneous connections; others get HTTP 503")
+    engine_seconds: float = Field(60.0, gt=0, description="seconds per batch before the engine is replaced")
+    drain_seconds: float = Field(5.0, ge=0, description="seconds to accept requests after SIGTERM")
+    merge_ms: float = Field(3.0, ge=0, description="minimum milliseconds that a batch waits for more sentences")
+    batch_tokens: int = Field(256, ge=1, description="source tokens per batch; 1 disables batching")
+
+
+@dataclass(frozen=True)
+class ServiceConfig:
+    """The settings of `dragoman serve`."""
+
+    models: Mapping[str, Path]
+    """The bundle folder of each model, by model name."""
+    host: str = "127.0.0.1"
+    port: int = 5000
+    keys: Sequence[ApiKey] | None = None
+    engines: int | None = None
+    threads: int = 1
+    compute: str = "float32"
+    origins: Sequence[str] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def num_engines(self) -> int:
+        """The number of engine processes; by default, the number of cores divided by `threads`."""
+        return self.engines or max(1, num_cores() // self.threads)
+
+    def engine_argument(self) -> str:
+        """Return the JSON argument of the engine process: model folders, threads and compute type."""
+        models = {name: str(folder) for name, folder in self.models.items()}
+        return json.dumps({"models": models, "threads": self.threads, "compute": self.compute})
+
+    def check(self) -> None:
+        """Raise ValueError for a public address without keys, an unknown compute type or an invalid origin."""
+        check_choice("--compute", self.compute, get_args(Compute))
+        if self.keys is None and not is_loopback(self.host):
+            fix = "run dragoman key NAME --keys keys.yaml and add --keys keys.yaml, or give --host 127.0.0.1"
+            raise ValueError(f"{self.host} can be reached from other machines, so keys are required: {fix}")
+        for origin in self.origins:
+            if "*" in origin or not origin.startswith(("http://", "https://")):
+                raise ValueError(f"--allow-origin {origin} is invalid: give the full origin, as in https://a.org")
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if the address can be reached only from this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,161 @@
+"""The middleware of all routes: checks before the body is read, response headers, log lines and error responses."""
+
+import contextlib
+import secrets
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.config import describe_first
+from dragoman.serving.errors import PROBLEM_JSON, InvalidRequestError, RejectedError
+from dragoman.serving.service import Service, add_log_fields
+
+SECURITY_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+HEALTH: Final = "/health"
+"""Prefix of the health checks, which are answered even under overload, so that the service is not restarted."""
+TRANSLATE_PATHS: Final = ("/translate", "/v1/translate")
+"""Paths that are rejected under overload before the body is read, so that rejecting takes little time from the admitted
+requests."""
+
+
+class UnreadError(HTTPException):
+    """A request that is rejected before its body is read completely; the connection is then closed."""
+
+    title, reason = "Request rejected", "guard"
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, detail, {"connection": "close", **(headers or {})})
+
+
+class ServiceMiddleware:
+    """ASGI middleware that checks requests, adds headers, and logs and counts each response."""
+
+    def __init__(self, app: ASGIApp, service: Service, hosts: frozenset[str] | None = None) -> None:
+        self._app = app
+        self._service = service
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["request_id"] = secrets.token_hex(8)
+        extra = SECURITY_HEADERS | {"x-request-id": scope["request_id"]}
+        if self._service.is_draining:
+            extra["connection"] = "close"
+        status = 499  # the client disconnected, unless a response starts
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in extra.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        with self._service.metrics.open.track_inprogress():
+            begin = time.perf_counter()
+            try:
+                self._check(scope)
+                await self._app(scope, self._limit_body(receive), send_with_headers)
+            except (RejectedError, HTTPException) as error:  # of the check: the application handles its own
+                response = await handle_error(Request(scope), error)
+                await response(scope, receive, send_with_headers)
+            finally:
+                self._record(scope, status, time.perf_counter() - begin)
+
+    def _check(self, scope: Scope) -> None:
+        """Raise UnreadError or OverloadedError for a request that is rejected before its body is read."""
+        headers, path = Headers(scope=scope), scope["path"]
+        if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
+            raise UnreadError(421, "unknown Host header: send the request to localhost or 127.0.0.1")
+        if scope.get("crowded") and not path.startswith(HEALTH):
+            raise UnreadError(503, "too many connections are open: try again later", {"retry-after": "1"})
+        with contextlib.suppress(ValueError):  # not a number
+            self._check_size(int(headers.get("content-length", "0")))
+        if path in TRANSLATE_PATHS and scope["method"] == "POST":
+            self._service.dispatcher.check_capacity()
+
+    def _check_size(self, size: int) -> None:
+        limit = self._service.limits.body_bytes
+        if size > limit:
+            raise UnreadError(413, f"the body is larger than {limit:,} bytes: send less text per request")
+
+    def _limit_body(self, receive: Receive) -> Receive:
+        """Return a `receive` function that raises UnreadError when the body exceeds the size limit."""
+        size = 0
+
+        async def receive_limited() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            self._check_size(size)
+            return message
+
+        return receive_limited
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request and write its log line, which contains no text of the request."""
+        fallback = scope["path"] if scope["path"] in TRANSLATE_PATHS else "other"  # if it reached no route
+        route = str(getattr(scope.get("route"), "path", fallback))
+        metrics, reason = self._service.metrics, scope.get("refused")
+        metrics.requests.labels(route, str(status)).inc()
+        metrics.seconds.labels(route).observe(seconds)
+        if reason:
+            metrics.refusals.labels(reason).inc()
+        if route.startswith(HEALTH):
+            return
+        fields = {"id": scope["request_id"], "method": scope["method"], "route": route, "status": status}
+        fields |= {"ms": round(1000 * seconds, 1), "refused": reason, **scope.get("log_fields", {})}
+        self._service.log("request", **fields)
+
+
+def _host_name(header: str) -> str:
+    """Return the host of a Host header, without port and without the brackets of an IPv6 address."""
+    return header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0].lower()
+
+
+async def handle_error(request: Request, error: Exception) -> Response:
+    """Return the response to an error: problem+json under /v1/, LibreTranslate's format elsewhere."""
+    headers: Mapping[str, str] | None = None
+    match error:
+        case RejectedError() | HTTPException():  # the framework's, of an unknown path or method, has no title
+            status, detail, headers = error.status_code, error.detail, error.headers
+            title, reason = getattr(error, "title", detail), getattr(error, "reason", None)
+        case RequestValidationError():
+            status, title, reason = 422, InvalidRequestError.title, "invalid"
+            first = error.errors()[0]
+            if first["type"] == "json_invalid":
+                detail = f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1] + 1}"
+            else:
+                detail = describe_first([first])
+        case _:  # in our code: the log gets its place but not its message, which may contain a user's text
+            status, title, reason = 500, "Internal error", "broken"
+            detail = "internal error: look up the id of this request in the log of the service"
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            add_log_fields(request, mistake=f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}")
+    request.scope["refused"] = reason
+    if request.url.path.startswith("/v1/"):
+        request_id = request.scope.get("request_id", "")
+        content = {"title": title, "status": status, "detail": detail, "request_id": request_id}
+        return JSONResponse(content, status, headers, media_type=PROBLEM_JSON)
+    return JSONResponse({"error": detail}, status, headers)

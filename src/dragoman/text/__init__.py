@@ -1,0 +1,1 @@
+"""Text cleaning, subword segmentation and vocabularies."""

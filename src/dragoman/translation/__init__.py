@@ -1,0 +1,1 @@
+"""Translation of texts, documents and files with a trained model."""

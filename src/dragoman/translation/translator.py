@@ -1,0 +1,136 @@
+"""Translate sentences: clean them like training text, split those that are too long, search, and decode tokens to text.
+
+The translation of a sentence does not depend on the other sentences in its batch. pipeline.py handles documents,
+streams and protected strings. Imports torch only if the engine is torch.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dragoman.bundle import Bundle, open_bundle
+from dragoman.decoding.engine import Engine, OpenEngine, open_engine
+from dragoman.decoding.hypothesis import Result
+from dragoman.decoding.options import EngineOptions, SamplingOptions, SearchOptions
+from dragoman.io.progress import Progress, ignore_progress
+from dragoman.text.cleaning import clean_line
+from dragoman.text.vocab import Vocab
+from dragoman.translation.kept import Reason, split_kept
+from dragoman.translation.results import Segment, SentenceTranslation
+
+LONGEST_SOURCE: Final = 1024
+"""The most tokens of a source for a model without a limit, such as a recurrent one."""
+
+_SPACE: Final = re.compile(r"\s+")
+_BREAKS: Final = re.compile(r"[\r\n]+")
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Translates sentences with an engine, the vocabulary of the model, and search options."""
+
+    engine: Engine
+    vocab: Vocab
+    options: SearchOptions = field(default_factory=SearchOptions)
+    language: str | None = None
+    """The code of the source language; None if unknown."""
+    sampling: SamplingOptions | None = None
+    """Sampling options; None: search for the best translation."""
+    opened: OpenEngine | None = None
+    """The result of `open_engine` with the reason for its choice; None if the caller passed an engine."""
+    protects: bool = False
+    """True if the model's translations keep placeholders, addresses, code, emoji and numbers by default."""
+
+    @staticmethod
+    def load(
+        model: Path | str | Bundle, options: EngineOptions | None = None, sampling: SamplingOptions | None = None
+    ) -> "Translator":
+        """Load a translator from a model folder, a training run's folder or an open bundle."""
+        bundle = model if isinstance(model, Bundle) else open_bundle(model)
+        options = options or EngineOptions()
+        search = SearchOptions.model_validate(bundle.info.search).replace(options.beam_size)
+        opened = open_engine(bundle, search, options, sampling is not None)
+        language, protects = bundle.info.source_language, bundle.info.protects
+        return Translator(opened.engine, bundle.vocab, opened.search, language, sampling, opened, protects)
+
+    def translate(self, sentences: Sequence[str], progress: Progress = ignore_progress) -> list[str]:
+        """Return one translation per sentence, in order; an empty string for a blank sentence."""
+        return [sentence.text for sentence in self.sentences(sentences, progress)]
+
+    def sentences(self, sentences: Sequence[str], progress: Progress = ignore_progress) -> list[SentenceTranslation]:
+        """Translate sentences, and return the scored hypotheses of each sentence."""
+        return self.collect(self.submit(sentences), progress)
+
+    def submit(self, sentences: Sequence[str]) -> "Submission":
+        """Start translating, in the background if the engine supports it; equal sentences are translated once."""
+        cleaned = {sentence: clean_line(sentence) for sentence in dict.fromkeys(sentences)}
+        parts = dict(zip(cleaned, split_kept(list(cleaned.values()), self.vocab.source), strict=True))
+        pieces = {
+            sentence: [piece for part in some for piece in ([part.text] if part.kept else self.cut(part.text))]
+            for sentence, some in parts.items()
+        }
+        kept = {part.text: part.kept for part in chain.from_iterable(parts.values()) if part.kept}
+        sources = [piece for piece in dict.fromkeys(chain.from_iterable(pieces.values())) if piece not in kept]
+        rows = self.vocab.source.encode(sources).rows()
+        if self.sampling is None:
+            results = self.engine.submit(rows, self.options)
+        else:
+            from dragoman.decoding.torch_engine import TorchEngine  # no other engine samples
+
+            assert isinstance(self.engine, TorchEngine)
+            results = self.engine.sample(rows, self.options, self.sampling)
+        return Submission(sentences, pieces, kept, sources, results)
+
+    def collect(self, submission: "Submission", progress: Progress = ignore_progress) -> list[SentenceTranslation]:
+        """Wait for the translations of submitted sentences, and return them in order."""
+        segments = {source: Segment.keep(source, reason) for source, reason in submission.kept.items()}
+        for done, (index, result) in enumerate(submission.results, 1):
+            source = submission.sources[index]
+            segments[source] = Segment(source, result.hypotheses, self.decode(result.best.tokens))
+            progress("translate", done, len(submission.sources))
+        return [
+            SentenceTranslation.of(sentence, [segments[piece] for piece in submission.pieces[sentence]], self.decode)
+            for sentence in submission.sentences
+        ]
+
+    def cut(self, text: str) -> list[str]:
+        """Split a text in halves, at white space if possible, until no part is too long for the model."""
+        limit = self.engine.longest or LONGEST_SOURCE
+        if not text.strip():
+            return []
+        if len(text) < 2 or most_tokens(text) <= limit:
+            return [text]
+        if len(self.vocab.source.encode([text]).ids) <= limit:
+            return [text]
+        middle = len(text) // 2
+        spaces = [space.span() for space in _SPACE.finditer(text)]
+        end, start = min(spaces, key=lambda span: abs(span[0] - middle), default=(middle, middle))
+        return self.cut(text[:end]) + self.cut(text[start:])
+
+    def decode(self, tokens: tuple[int, ...]) -> str:
+        """Decode tokens to text on one line; line breaks that the model wrote become spaces."""
+        return _BREAKS.sub(" ", self.vocab.target.decode(tokens))
+
+
+class Submission(NamedTuple):
+    """Sentences that an engine is translating in the background."""
+
+    sentences: Sequence[str]
+    pieces: dict[str, list[str]]
+    """The parts of each sentence that fit the model, or are kept."""
+    kept: dict[str, Reason]
+    """The parts that are kept instead of translated, with the reason."""
+    sources: list[str]
+    """The distinct parts that the engine translates."""
+    results: Iterator[tuple[int, Result]]
+
+
+def most_tokens(text: str) -> int:
+    """Return an upper bound on the number of tokens of a text, with EOS, for any vocabulary.
+
+    Each byte is at most one token. A space becomes "▁" with three bytes, and another "▁" is added at the start.
+    """
+    return len(text.encode(errors="surrogatepass")) + 2 * text.count(" ") + 4

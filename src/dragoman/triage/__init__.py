@@ -1,0 +1,1 @@
+"""Triage: rank translations for human review by flags for likely errors."""

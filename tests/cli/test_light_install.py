@@ -1,0 +1,83 @@
+"""Checks of text in an installation without the training packages."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        missing = ("torch", "pyarrow", "sacrebleu", "fsspec", "matplotlib", "polib", "zstandard")
+        return None if name.partition(".")[0] in missing else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Finder if finder is PathFinder else finder for finder in sys.meta_path]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(WITHOUT)
+    numbers = range(2_100)
+    (tmp_path / "a.en").write_text("".join(f"The {number} dogs are old.\n" for number in numbers))
+    (tmp_path / "a.de").write_text("".join(f"Die {number} Hunde sind alt.\n" for number in numbers))
+    (tmp_path / "short.de").write_text("Die 0 Hunde sind alt.\n")
+    (tmp_path / "gaps.de").write_text("".join(f"Die {number} Hunde.\n" if number % 2 else "\n" for number in numbers))
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(folder / "site"), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-m", "dragoman", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def levels(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """Return the level of each check."""
+    return {line[9:21].strip(): line[:9].strip() for line in done.stdout.splitlines()}
+
+
+@pytest.mark.slow
+def test_triage_compares_texts(folder: Path) -> None:
+    done = run(folder, "triage", "--source", "a.en", "--target", "a.de")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 of 2,100" in done.stdout
+
+
+@pytest.mark.slow
+def test_doctor_checks_the_text_and_names_the_rest(folder: Path) -> None:
+    done = run(folder, "doctor", "--source", "a.en", "--target", "a.de")
+    assert done.returncode == 0, done.stderr
+    assert levels(done) == {"machine": "warning", "files": "ok", "pairs": "ok", "not checked": "warning"}
+    assert "dragoman[train]" in done.stdout
+
+
+@pytest.mark.slow
+def test_doctor_finds_problems_of_the_text(folder: Path) -> None:
+    done = run(folder, "doctor", "--source", "a.en", "--target", "short.de")
+    assert (done.returncode, levels(done)["files"]) == (2, "problem")
+    done = run(folder, "doctor", "--source", "a.en", "--target", "gaps.de")
+    assert (done.returncode, levels(done)["empty"]) == (0, "warning")
+    assert "1,050 pairs" in done.stdout
+    done = run(folder, "doctor", "--source", "a.en")
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
+def test_other_inputs_name_the_extra(folder: Path) -> None:
+    done = run(folder, "doctor", "dates")
+    assert done.returncode == 2
+    assert "dragoman[train]" in done.stderr

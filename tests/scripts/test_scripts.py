@@ -1,0 +1,75 @@
+"""Every script in scripts/ runs at its smallest size."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+from dragoman.bundle import demo_folder, open_bundle
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "scripts"
+
+
+def run(*command: str | Path, folder: Path = ROOT) -> str:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_script_has_a_test() -> None:
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert [path.name for path in SCRIPTS.iterdir() if path.is_file() and f'"{path.name}"' not in tests] == []
+
+
+def test_the_shell_scripts_parse() -> None:
+    for name in ("check", "install", "test"):
+        run("bash", "-n", SCRIPTS / name)
+    run("bash", "-n", ROOT / ".ci" / "run")
+
+
+def test_test_passes_its_arguments_to_pytest() -> None:
+    assert "test_every_script_has_a_test" in run(SCRIPTS / "test", "--collect-only", "-q", __file__)
+
+
+def test_smoke_decodes_outside_the_tree(tmp_path: Path) -> None:
+    assert len(run(sys.executable, SCRIPTS / "smoke.py", folder=tmp_path).splitlines()) == 2
+
+
+def test_the_generated_recipe_files_are_up_to_date() -> None:
+    assert run(sys.executable, SCRIPTS / "recipe_reference.py", "--check").strip() == "up to date"
+
+
+def test_demo_export_keeps_the_weights(tmp_path: Path) -> None:
+    bundle = Path(shutil.copytree(demo_folder(), tmp_path / "bundle"))
+    (tmp_path / "dev.en").write_text("Where is the dog?\n", encoding="utf-8")
+    run(sys.executable, SCRIPTS / "demo_export.py", tmp_path / "dev.en", "--bundle", bundle)
+    assert len(open_bundle(bundle).exports) == 1
+
+
+def test_new_user_plays_a_task(tmp_path: Path) -> None:
+    """In this environment, so that nothing is installed; the whole takes minutes."""
+    printed = run(sys.executable, SCRIPTS / "new_user.py", "--venv", sys.prefix, "--only", "2", folder=tmp_path)
+    assert printed.splitlines()[-1] == "1 of 1 tasks ended as the guide says"
+
+
+def test_record_terminal_draws_every_state_and_ends_with_the_last(tmp_path: Path) -> None:
+    output = tmp_path / "terminal.svg"
+    run(sys.executable, SCRIPTS / "record_terminal.py", "--commands", "1", "--output", output)
+    texts = ElementTree.parse(output).getroot().findall(".//{http://www.w3.org/2000/svg}text")
+    visible = [
+        "".join(text.itertext()).replace("\u00a0", " ") for text in texts if "h" not in text.attrib["class"].split()
+    ]
+    assert visible[0].startswith("$ dragoman translate demo")
+    assert visible[1:] == ["Wo ist der Bahnhof?", "Klicken Sie auf OK, um das Dokument zu speichern."]
+    assert len(texts) > len(visible)
+
+
+def test_mutants_prints_its_values() -> None:
+    last = json.loads(run(sys.executable, SCRIPTS / "mutants", "--sample", "0").splitlines()[-1])
+    assert last == {"bench": "mutants", "values": {"sampled": 0, "killed_share": 1.0}}

@@ -1,0 +1,417 @@
+"""Engine processes that die, hang or are exchanged under load. The model is tiny; the processes are real."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from service_harness import (
+    OPTIONS,
+    FakeEngine,
+    ServiceHarness,
+    model_info,
+    open_harness,
+    queue_sentence,
+    run_with_fake_clock,
+    until,
+    write_model,
+)
+
+from dragoman.serving.config import ServiceConfig
+from dragoman.serving.engine_pool import EngineHandle, wait_or_kill
+from dragoman.serving.errors import OverloadedError, TranslationFailedError
+
+pytestmark = pytest.mark.slow
+
+PHRASES = {
+    "two red dogs.": "zwei rote Hunde.",
+    "ten old houses.": "zehn alte Häuser.",
+    "four green women.": "vier grüne Frauen.",
+}
+POISON = "ten old houses and three red tables and four green dogs " * 12
+
+
+def children() -> set[int]:
+    """The engine processes that this one has."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"engine_process" in (entry / "cmdline").read_bytes():
+                found.add(int(entry.name))
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def freeze(engine: EngineHandle) -> None:
+    """Stop an engine, so that it keeps its batches."""
+    os.kill(engine.process.pid, signal.SIGSTOP)
+
+
+async def answered(harness: ServiceHarness, *texts: str) -> list[str]:
+    return [found.text() for found in await harness.service.translate(texts, harness.options())]
+
+
+def replace(folder: Path, by: Path) -> None:
+    shutil.rmtree(folder)
+    shutil.copytree(by, folder)
+
+
+def damage(folder: Path) -> None:
+    with (folder / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+
+
+@pytest.fixture
+def folder(tiny: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny, tmp_path / "model"))
+
+
+def test_a_killed_engine_is_replaced_and_its_sentences_are_answered(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        freeze(engine)
+        asking = asyncio.create_task(answered(harness, *PHRASES))
+        await until(lambda: engine.batches)
+        os.kill(engine.process.pid, signal.SIGKILL)
+        await until(lambda: not harness.pool.engines)
+        assert not harness.service.is_ready
+        with pytest.raises(OverloadedError, match="no engine is ready yet"):
+            await answered(harness, "two red dogs.")
+        assert await asking == list(PHRASES.values())
+        assert harness.service.is_ready
+        assert harness.pool.engines[0] is not engine
+
+    with open_harness({"tiny": tiny}) as harness:
+        harness.run(work(harness))
+        assert harness.events == [
+            {"event": "engine lost", "level": "warning", "code": -9, "pieces": 3},
+            {"event": "engine started", "level": "info", "restarts": 1},
+        ]
+        assert harness.metrics.registry.get_sample_value("dragoman_engine_restarts") == 1.0
+
+
+def test_with_two_engines_every_request_is_answered_when_one_dies(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        for engine in list(harness.pool.engines):
+            asking = [asyncio.create_task(answered(harness, phrase)) for phrase in PHRASES for _ in range(4)]
+            await asyncio.sleep(0)
+            engine.kill()
+            assert await asyncio.gather(*asking) == [[PHRASES[phrase]] for phrase in PHRASES for _ in range(4)]
+            assert harness.service.is_ready
+        await until(lambda: harness.pool.restarts == 2)
+
+    with open_harness({"tiny": tiny}, num_engines=2) as harness:
+        harness.run(work(harness))
+        assert len(set(harness.pids)) == 2
+
+
+async def kill_engines_with(harness: ServiceHarness, text: str) -> None:
+    """Kill every engine that gets this text."""
+    while True:
+        for engine in harness.pool.engines:
+            if any(one.text == text for batch in engine.batches.values() for one in batch.sentences):
+                engine.kill()
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("batch_tokens", [768, 1])
+def test_a_sentence_that_kills_engines_is_given_up_and_its_neighbours_get_their_answers(
+    tiny: Path, batch_tokens: int
+) -> None:
+    """With one token a batch, a busy engine would take more work at once: it must not, while it tries the sentence."""
+
+    async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        freeze(engine)
+        poison = asyncio.create_task(harness.service.translate([POISON], harness.options(), split=False))
+        neighbours = [asyncio.create_task(answered(harness, phrase)) for phrase in PHRASES]
+        hunting = asyncio.create_task(kill_engines_with(harness, POISON))
+        with pytest.raises(TranslationFailedError, match="two engines died"):
+            await poison
+        hunting.cancel()
+        assert await asyncio.gather(*neighbours) == [[phrase] for phrase in PHRASES.values()]
+
+    with open_harness({"tiny": tiny}, batch_tokens=batch_tokens) as harness:
+        harness.run(work(harness))
+        assert harness.pool.restarts >= 2
+
+
+def test_an_engine_that_does_not_answer_is_replaced(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        freeze(engine)
+        assert await answered(harness, "two red dogs.") == ["zwei rote Hunde."]
+        assert engine.process.returncode == -signal.SIGKILL
+
+    with open_harness({"tiny": tiny}, engine_seconds=5.0) as harness:
+        harness.run(work(harness))
+        assert harness.events[0] == {"event": "engine does not answer", "level": "error", "seconds": 5.0}
+
+
+def test_a_reload_opens_the_models_again_without_rejecting_requests(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        before, facts = set(harness.pids), harness.service.models
+        reloading = asyncio.create_task(harness.pool.reload())
+        while not reloading.done():
+            assert await answered(harness, *PHRASES) == list(PHRASES.values())
+        await reloading
+        await until(lambda: len(harness.pids) == 2)
+        assert before.isdisjoint(harness.pids)
+        assert harness.service.models == facts
+        assert before.isdisjoint(children())
+
+    with open_harness({"tiny": tiny}, num_engines=2) as harness:
+        harness.run(work(harness))
+        assert harness.events == []
+
+
+def test_requests_before_a_reload_get_the_old_model_and_later_ones_the_new(folder: Path, other: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        (engine,), old = harness.pool.engines, harness.options()
+        freeze(engine)
+        before = [asyncio.create_task(answered(harness, phrase)) for phrase in PHRASES]  # two in work, one in the queue
+        await until(lambda: len(engine.batches) == 2 and harness.dispatcher.queue.length == 1)
+        replace(folder, other)
+        reloading = asyncio.create_task(harness.pool.reload())
+        await until(lambda: harness.options() != old)
+        assert await answered(harness, *PHRASES) == list(PHRASES.values())
+        assert not any(task.done() for task in before)
+        os.kill(engine.process.pid, signal.SIGCONT)
+        assert await asyncio.gather(*before) == [[phrase] for phrase in PHRASES.values()]
+        await reloading
+        assert engine.process.returncode is not None
+        await until(lambda: len(harness.pids) == 1)
+
+    with open_harness({"tiny": folder}, batch_tokens=1) as harness:
+        harness.run(work(harness))
+        assert harness.service.models["tiny"].title == "the other"
+
+
+def test_a_reload_of_a_damaged_folder_leaves_the_old_model_serving(folder: Path) -> None:
+    with open_harness({"tiny": folder}, num_engines=2) as harness:
+        before, facts = harness.pids, harness.service.models
+        damage(folder)
+        with pytest.raises(ValueError, match=r"model\.safetensors: the file has"):
+            harness.run(harness.pool.reload())
+        shutil.rmtree(folder)
+        with pytest.raises(ValueError, match="there is no such folder"):
+            harness.run(harness.pool.reload())
+        assert (harness.pids, harness.service.models) == (before, facts)
+        assert harness.translate(*PHRASES) == list(PHRASES.values())
+
+
+def test_a_reload_in_which_one_engine_fails_leaves_no_new_engine(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, count = EngineHandle.start, 0
+
+    async def started(config: ServiceConfig) -> EngineHandle:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise ValueError("no room for a second")
+        return await real(config)
+
+    with open_harness({"tiny": tiny}, num_engines=3) as harness:
+        before, there = harness.pids, children()
+        monkeypatch.setattr(EngineHandle, "start", started)
+        with pytest.raises(ValueError, match="no room for a second"):
+            harness.run(harness.pool.reload())
+        assert count == 3
+        assert harness.pids == before
+        assert children() == there
+
+
+@pytest.mark.parametrize("num_engines", [1, 2])
+def test_an_engine_that_dies_after_its_folder_was_replaced_brings_the_new_model_for_all(
+    folder: Path, other: Path, num_engines: int
+) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        engines, old = list(harness.pool.engines), harness.options()
+        for engine in engines:
+            freeze(engine)
+        asking = [asyncio.create_task(answered(harness, phrase)) for phrase in PHRASES]
+        await until(lambda: engines[0].batches)
+        replace(folder, other)
+        engines[0].kill()
+        for engine in engines[1:]:
+            os.kill(engine.process.pid, signal.SIGCONT)
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        if num_engines == 1:  # no engine has the old model any more: reject at once
+            assert {type(one) for one in found} == {OverloadedError}
+            assert "replaced" in str(found[0])
+        else:
+            assert found == [[phrase] for phrase in PHRASES.values()]
+        await until(lambda: harness.options() != old and len(harness.pids) == num_engines)
+        assert await answered(harness, *PHRASES) == list(PHRASES.values())
+
+    with open_harness({"tiny": folder}, num_engines=num_engines) as harness:
+        harness.run(work(harness))
+        assert harness.service.models["tiny"].title == "the other"
+
+
+def test_a_damaged_folder_keeps_an_engine_from_being_replaced_until_it_is_repaired(folder: Path, tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        damage(folder)
+        harness.pool.engines[0].kill()
+        await until(lambda: len(harness.events) >= 3)
+        assert [line["event"] for line in harness.events[:3]] == ["engine lost", *["engine not started"] * 2]
+        assert "model.safetensors: the file has" in harness.events[1]["reason"]
+        assert not harness.service.is_ready
+        replace(folder, tiny)
+        await until(lambda: harness.service.is_ready)
+        assert await answered(harness, *PHRASES) == list(PHRASES.values())
+
+    with open_harness({"tiny": folder}) as harness:
+        harness.run(work(harness))
+
+
+def test_a_reload_while_a_dead_engine_is_replaced_leaves_as_many_as_wanted(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, reloaded = EngineHandle.start, asyncio.Event()
+    held = [reloaded]
+
+    async def started(config: ServiceConfig) -> EngineHandle:
+        """The first of them, which is to replace the dead one, takes its time."""
+        if held:
+            await held.pop().wait()
+        return await real(config)
+
+    async def work(harness: ServiceHarness) -> None:
+        monkeypatch.setattr(EngineHandle, "start", started)
+        harness.pool.engines[0].kill()
+        await until(lambda: not held)
+        await harness.pool.reload()
+        reloaded.set()
+        await until(lambda: harness.pool.restarts == 1)
+        assert len(harness.pids) == 2
+        assert await answered(harness, *PHRASES) == list(PHRASES.values())
+
+    before = children()
+    with open_harness({"tiny": tiny}, num_engines=2) as harness:
+        harness.run(work(harness))
+        assert children() - before == set(harness.pids)
+
+
+def test_closing_during_a_reload_leaves_no_process(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, num_started = EngineHandle.start, 0
+
+    async def started(config: ServiceConfig) -> EngineHandle:
+        """Start the first engine, and keep the reload waiting for the second."""
+        nonlocal num_started
+        if num_started == 1:
+            await asyncio.Event().wait()
+        engine = await real(config)
+        num_started += 1
+        return engine
+
+    async def work(harness: ServiceHarness) -> None:
+        monkeypatch.setattr(EngineHandle, "start", started)
+        harness.pool.create_task(harness.pool.reload())
+        await until(lambda: num_started == 1)
+        await harness.pool.close()
+
+    before = children()
+    with open_harness({"tiny": tiny}, num_engines=2) as harness:
+        harness.run(work(harness))
+        assert children() == before
+
+
+def test_closing_finishes_all_batches_and_leaves_no_process(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        asking = asyncio.create_task(answered(harness, *PHRASES))
+        await until(lambda: harness.pool.engines[0].batches)
+        await harness.pool.close()
+        assert await asking == list(PHRASES.values())
+        assert not harness.service.is_ready
+
+    before = children()
+    with open_harness({"tiny": tiny}) as harness:
+        harness.run(work(harness))
+        assert children() == before
+    assert harness.events == []
+
+
+def test_models_that_cannot_be_opened_are_an_error_at_start(tiny: Path, tmp_path: Path) -> None:
+    before = children()
+    with (
+        pytest.raises(ValueError, match=r"nowhere: there is no such folder"),
+        open_harness({"tiny": tiny, "other": tmp_path / "nowhere"}, num_engines=2),
+    ):
+        pass
+    assert children() == before
+
+
+def test_a_model_with_another_stop_rule_is_served_by_count_with_one_warning(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "safe", "stops safely", stop="safe")
+    with open_harness({"safe": folder}, num_engines=2) as harness:
+        assert harness.translate(*PHRASES) == list(PHRASES.values())
+        (event,) = harness.events
+        assert (event["event"], event["level"]) == ("model warning", "warning")
+        assert str(folder) in event["reason"]
+
+
+def test_a_pool_without_engines_is_not_ready(idle: ServiceHarness) -> None:
+    assert not idle.service.is_ready
+    idle.pool.engines.append(FakeEngine())
+    assert idle.service.is_ready
+    idle.pool.engines[0].is_leaving = True
+    assert not idle.service.is_ready
+
+
+def test_an_engine_knows_its_work_and_since_when() -> None:
+    async def work() -> None:
+        engine, loop = FakeEngine(), asyncio.get_running_loop()
+        assert (engine.cost, engine.busy_since(), engine.is_on_trial) == (0, None, False)
+        engine.send([queue_sentence("a", 1.0, loop, cost=3), queue_sentence("b", 2.0, loop, cost=4)], 5.0)
+        lost = queue_sentence("c", 1.0, loop, cost=5)
+        lost.num_lost = 1
+        engine.send([lost], 6.0)
+        assert (engine.cost, engine.busy_since(), engine.is_on_trial) == (12, 5.0, True)
+        engine.batches.pop(1)
+        assert engine.busy_since() == 6.0
+        engine.answered_at = 8.0  # a batch waits for the one before it
+        assert engine.busy_since() == 8.0
+
+    run_with_fake_clock(work)
+
+
+def test_an_engine_suits_options_for_exactly_its_model_unless_it_leaves() -> None:
+    engine = FakeEngine(model_info("1" * 64))
+    assert not engine.suits(OPTIONS)
+    assert engine.suits(OPTIONS._replace(sha256="1" * 64))
+    engine.is_leaving = True
+    assert not engine.suits(OPTIONS._replace(sha256="1" * 64))
+
+
+def test_a_batch_that_cannot_be_sent_is_not_counted() -> None:
+    async def work() -> None:
+        engine = FakeEngine()
+        with pytest.raises(UnicodeEncodeError):
+            engine.send([queue_sentence("half \ud800", 1.0, asyncio.get_running_loop(), cost=3)], 5.0)
+        assert engine.batches == {}
+
+    run_with_fake_clock(work)
+
+
+@pytest.mark.slow
+def test_an_engine_that_ends_before_it_is_ready_is_reported_with_its_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(ValueError, match="an engine process ended with code 1 before it was ready"):
+        asyncio.run(EngineHandle.start(ServiceConfig({"a": tmp_path})))
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_end_is_killed() -> None:
+    async def work() -> None:
+        process = await asyncio.create_subprocess_exec("sleep", "600")
+        await wait_or_kill(process, seconds=0.1)
+        assert process.returncode == -9
+
+    asyncio.run(work())

@@ -1,0 +1,126 @@
+"""LibreTranslate's routes, in its words."""
+
+from typing import Any
+
+import pytest
+from service_harness import ServiceHarness
+
+from dragoman.serving.config import Limits
+from dragoman.serving.keys import ApiKey, generate_key
+
+pytestmark = pytest.mark.slow
+
+STATION = "Where is the station?"
+
+
+def translated(harness: ServiceHarness, **content: Any) -> dict[str, Any]:
+    answer = harness.post("/translate", source=content.pop("source", "en"), target="de", **content)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_a_text_gives_a_text_and_a_list_a_list_and_nothing_else(demo: ServiceHarness) -> None:
+    (german,) = demo.translate(STATION)
+    assert translated(demo, q=STATION) == {"translatedText": german}
+    assert translated(demo, q=[STATION, ""]) == {"translatedText": [german, ""]}
+    assert translated(demo, q=[]) == {"translatedText": []}
+
+
+def test_the_answer_says_in_its_head_which_model_it_was(demo: ServiceHarness) -> None:
+    answer = demo.post("/translate", q=STATION, source="en", target="de")
+    assert answer.headers["x-model-sha256"] == demo.service.models["demo"].sha256
+
+
+def test_alternatives_are_further_translations(demo: ServiceHarness) -> None:
+    one = translated(demo, q=STATION, alternatives=2)
+    assert len({one["translatedText"], *one["alternatives"]}) == 3
+    several = translated(demo, q=[STATION, "No."], alternatives=2, format="text")
+    assert several["alternatives"][0] == one["alternatives"]
+    assert [len(some) for some in several["alternatives"]] == [2, 2]
+
+
+def test_the_language_can_be_found_out(demo: ServiceHarness) -> None:
+    one = translated(demo, q=STATION, source="auto")
+    assert one["detectedLanguage"]["language"] == "en"
+    assert 50 < one["detectedLanguage"]["confidence"] <= 100
+    several = translated(demo, q=[STATION, STATION], source="auto")
+    assert several["detectedLanguage"] == [one["detectedLanguage"]] * 2
+
+
+def test_a_form_does_as_well(demo: ServiceHarness) -> None:
+    (german,) = demo.translate("Über & out? 100% 🙂")
+    form = {"q": "Über & out? 100% 🙂", "source": "en", "target": "de", "alternatives": "1", "unknown": "x"}
+    answer = demo.request("POST", "/translate", data=form)
+    assert answer.json()["translatedText"] == german
+    assert len(answer.json()["alternatives"]) == 1
+
+
+REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
+    "no text": ({"source": "en", "target": "de"}, 400, "q: Field required"),
+    "no target": ({"q": "a", "source": "en"}, 400, "target: Field required"),
+    "a number": ({"q": 7, "source": "en", "target": "de"}, 400, "q.str: Input should be a valid string"),
+    "HTML": ({"q": "a", "source": "en", "target": "de", "format": "html"}, 400, "format: Input should be 'text'"),
+    "fewer than none": ({"q": "a", "source": "en", "target": "de", "alternatives": -1}, 400, "alternatives: "),
+    "too many": ({"q": "a", "source": "en", "target": "de", "alternatives": 10}, 400, "give at most 9"),
+    "an unknown source": ({"q": "a", "source": "fr", "target": "de"}, 404, "no model from 'fr' to 'de'"),
+    "an unknown target": ({"q": "a", "source": "auto", "target": "fr"}, 404, "to 'fr': give en to de"),
+    "half a character": ({"q": ["\ud800"], "source": "en", "target": "de"}, 400, "text 1: lone surrogate"),
+    "too many texts": ({"q": ["a"] * 257, "source": "en", "target": "de"}, 413, "too many: send at most 256"),
+    "too much": ({"q": "a" * 20_001, "source": "en", "target": "de"}, 413, "20,001 characters"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_invalid_request_is_rejected_with_its_status(demo: ServiceHarness, name: str) -> None:
+    content, status, named = REFUSED[name]
+    answer = demo.post("/translate", demo.create_app(limits=Limits()), **content)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/json"
+    assert set(answer.json()) == {"error"}
+    assert named in answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"7", b"\xff", b"[" * 100_000, b"1" * 5000, b"q=a"])
+def test_a_body_that_is_neither_a_form_nor_an_object_is_refused(demo: ServiceHarness, path: str, body: bytes) -> None:
+    answer = demo.request("POST", path, content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, set(answer.json())) == (400, {"error"})
+
+
+@pytest.mark.parametrize("body", [b"", b"%ff", b"q", b"&=&", b"a=1&" * 200 + b"q=a", b"\xff=1"])
+def test_an_invalid_form_is_rejected(demo: ServiceHarness, body: bytes) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
+    answer = demo.request("POST", "/translate", content=body, headers=headers)
+    assert (answer.status_code, set(answer.json())) == (400, {"error"})
+    assert demo.request("GET", "/languages", content=body, headers=headers).status_code == 200
+
+
+def test_languages_are_listed_with_what_they_can_be_translated_to(demo: ServiceHarness, idle: ServiceHarness) -> None:
+    assert demo.request("GET", "/languages").json() == [{"code": "en", "name": "English", "targets": ["de"]}]
+    assert idle.request("GET", "/languages").json() == []
+
+
+def test_the_language_of_a_text_is_detected(demo: ServiceHarness) -> None:
+    found = demo.post("/detect", q="Wo ist der Bahnhof? Er ist hinter der Kirche.").json()
+    assert found[0]["language"] == "de"
+    assert 90 < found[0]["confidence"] <= 100
+    assert demo.request("POST", "/detect", data={"q": STATION}).json()[0]["language"] == "en"
+    assert demo.post("/detect", q="a" * 20_001).status_code in (200, 413)
+
+
+def test_a_key_may_stand_in_the_body(demo: ServiceHarness) -> None:
+    key, sha256 = generate_key()
+    app = demo.create_app([ApiKey(name="a", sha256=sha256, requests_per_minute=5, characters_per_day=30)])
+    content = {"q": STATION, "source": "en", "target": "de"}
+    assert demo.post("/translate", app, **content).status_code == 401
+    assert demo.post("/translate", app, **content, api_key="wrong").status_code == 401
+    assert demo.post("/translate", app, **content, api_key=key).status_code == 200
+    assert demo.request("POST", "/detect", app, data={"q": "a", "api_key": key}).status_code == 200
+    assert demo.request("GET", "/languages", app, data={"api_key": key}).status_code == 200
+    limited = demo.post("/translate", app, **content, api_key=key)
+    assert (limited.status_code, limited.headers["retry-after"]) == (429, "3600")
+    assert demo.post("/detect", app, q="a", api_key=key).status_code == 200
+    assert demo.post("/detect", app, q="a", api_key=key).status_code == 200
+    assert demo.post("/detect", app, q="a", api_key=key).status_code == 429
+    assert key not in demo.log_text

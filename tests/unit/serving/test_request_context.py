@@ -1,0 +1,192 @@
+"""Authentication of requests, and the end of work for clients that disconnect."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+from fastapi import Request
+from service_harness import ServiceHarness, until
+
+from dragoman.serving.keys import ApiKey, generate_key
+from dragoman.serving.service import cancel_on_disconnect
+
+KEY, SHA256 = generate_key()
+KNOWN = [ApiKey(name="shop", sha256=SHA256)]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": f"Bearer {KEY}"},
+        {"authorization": f"bearer  {KEY} "},
+        {"x-api-key": KEY},
+        {"authorization": "Basic YTpi", "x-api-key": KEY},
+    ],
+)
+def test_a_key_is_read_from_the_headers(idle: ServiceHarness, headers: dict[str, str]) -> None:
+    answer = idle.request("GET", "/v1/models", idle.create_app(KNOWN), headers=headers)
+    assert (answer.status_code, answer.json()) == (200, {"models": []})
+    assert idle.log[-1]["key"] == "shop"
+    assert KEY not in idle.log_text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": KEY},
+        {"authorization": "Bearer"},
+        {"authorization": f"Basic {KEY}"},
+        {"authorization": f"Bearer {KEY}x", "x-api-key": KEY},
+        {"x-api-key": KEY[:-1]},
+        {"x-api-key": ""},
+        {"cookie": f"api_key={KEY}"},
+    ],
+)
+@pytest.mark.parametrize(
+    "route", ["GET /v1/models", "POST /v1/translate", "POST /translate", "POST /detect", "GET /languages"]
+)
+def test_requests_without_a_known_key_are_rejected(idle: ServiceHarness, headers: dict[str, str], route: str) -> None:
+    method, path = route.split()
+    content = {"texts": "a", "q": "a", "source": "en", "target": "de"}
+    if path == "/v1/translate":
+        content = {"texts": "a"}
+    answer = idle.request(method, path, idle.create_app(KNOWN), headers=headers, json=content, params={"api_key": KEY})
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert idle.log[-1]["refused"] == "unknownkey"
+    assert KEY not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/openapi.json"])
+def test_metrics_and_openapi_need_a_key_too(idle: ServiceHarness, path: str) -> None:
+    app = idle.create_app(KNOWN)
+    assert idle.request("GET", path, app).status_code == 401
+    assert idle.request("GET", path, app, headers={"x-api-key": KEY}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/health", "/health/live", "/health/ready"])
+def test_page_and_health_need_no_key(idle: ServiceHarness, path: str) -> None:
+    assert idle.request("GET", path, idle.create_app(KNOWN)).status_code in (200, 503)
+
+
+def test_there_is_no_other_route(idle: ServiceHarness) -> None:
+    """A new route is added here after deciding whether it needs a key."""
+    app = idle.create_app(KNOWN)
+    document = idle.request("GET", "/openapi.json", app, headers={"x-api-key": KEY}).json()
+    assert sorted(document["paths"]) == [
+        "/detect",
+        "/health",
+        "/health/live",
+        "/health/ready",
+        "/languages",
+        "/metrics",
+        "/translate",
+        "/v1/models",
+        "/v1/translate",
+    ]
+    for path in ("/docs", "/redoc", "/docs/oauth2-redirect", "/static/x", "/v1", "/v1/"):
+        assert idle.request("GET", path, app).status_code == 404
+
+
+def request(gone: asyncio.Event) -> Request:
+    """Return a request whose client disconnects at an event."""
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http", "method": "GET", "path": "/", "headers": []}, receive)
+
+
+def test_work_returns_its_result_or_raises_its_error() -> None:
+    async def work() -> None:
+        async def made() -> int:
+            await asyncio.sleep(0.01)
+            return 7
+
+        async def fails() -> int:
+            raise ValueError("no")
+
+        here = request(asyncio.Event())
+        assert await cancel_on_disconnect(here, made()) == 7
+        with pytest.raises(ValueError, match="no"):
+            await cancel_on_disconnect(here, fails())
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("cause", ["client", "server"])
+def test_work_is_cancelled_when_client_or_server_leaves(cause: str) -> None:
+    async def work() -> None:
+        gone, stopped = asyncio.Event(), asyncio.Event()
+
+        async def long() -> None:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                stopped.set()
+
+        task = asyncio.create_task(cancel_on_disconnect(request(gone), long()))
+        await asyncio.sleep(0.01)
+        assert not stopped.is_set()
+        if cause == "server":
+            task.cancel()
+        else:
+            gone.set()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        await asyncio.wait_for(stopped.wait(), 60)
+
+    asyncio.run(work())
+
+
+async def abandoned(harness: ServiceHarness, path: str, body: bytes) -> None:
+    """Send a request whose client disconnects once it waits in the queue."""
+    first = True
+
+    async def receive() -> dict[str, Any]:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        await until(lambda: harness.dispatcher.queue.length == 2)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(f"answered: {message}")
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers}
+    scope |= {"query_string": b"", "scheme": "http", "server": ("localhost", 80), "root_path": ""}
+    with pytest.raises(asyncio.CancelledError):
+        await harness.app(scope, receive, send)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/translate", b'{"texts": ["two red dogs.", "ten old houses."]}'),
+        ("/translate", b'{"q": ["two red dogs.", "ten old houses."], "source": "en", "target": "de"}'),
+    ],
+)
+def test_sentences_of_a_disconnected_client_leave_the_queue(small: ServiceHarness, path: str, body: bytes) -> None:
+    async def work() -> None:
+        (engine,) = small.pool.engines
+        os.kill(engine.process.pid, signal.SIGSTOP)
+        other = asyncio.create_task(small.service.translate(["four green women."], small.options()))
+        await until(lambda: engine.batches)
+        task = asyncio.create_task(abandoned(small, path, body))
+        await task
+        assert small.dispatcher.queue.length == 0
+        os.kill(engine.process.pid, signal.SIGCONT)
+        (found,) = await other
+        assert found.text() == "vier grüne Frauen."
+
+    before = len(small.log)
+    small.run(work())
+    (line,) = small.log[before:]
+    assert (line["status"], line["route"], line["texts"]) == (499, path, 2)

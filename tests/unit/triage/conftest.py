@@ -1,0 +1,8 @@
+"""Traces made by hand, and a browser to see pages with."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "inspection"))  # for browser.py and traces.py
+from browser import browser as browser
+from traces import traced as traced
