@@ -1,11 +1,12 @@
 """Score statistical aligners on a set with gold alignments, as a baseline for a model's attention.
 
-IBM model 1 always runs; eflomal runs if `eflomal-align` exists (`pip install eflomal` in a separate environment, then
---eflomal FOLDER/bin/eflomal-align). Both are trained in both directions on pairs that are tokenised and cased like the
-gold set. Model 1 then aligns the gold set without having seen it. eflomal aligns a set by sampling over it, so it also
-learns from the gold set's sentences, with the other pairs as priors. `+ test` adds the gold set's sentences to the
-training pairs, as most of the literature does. Error rates are of each direction and of both symmetrised: `forward`
-gives each target word a source word, `backward` each source word a target word. `diagonal` uses sentence lengths only.
+IBM model 1 and `learned`, the aligner of `dragoman align` without a model, always run; eflomal runs if `eflomal-align`
+exists (`pip install eflomal` in a separate environment, then --eflomal FOLDER/bin/eflomal-align). All are trained in
+both directions on pairs that are tokenised and cased like the gold set. Model 1 and `learned` then align the gold set
+without having seen it. eflomal aligns a set by sampling over it, so it also learns from the gold set's sentences, with
+the other pairs as priors. `+ test` adds the gold set's sentences to the training pairs, as most of the literature does.
+Error rates are of each direction and of both symmetrised: `forward` gives each target word a source word, `backward`
+each source word a target word. `diagonal` uses sentence lengths only.
 The last line has the lowest error rate of each aligner over all directions and symmetrisations.
 
     python bench/aligners.py --source A.de --target A.en --test-source T.de --test-target T.en --gold T.talp
@@ -25,9 +26,11 @@ from report import option_parser, print_values
 from texts import read_lines, write_lines
 
 from dragoman.alignment.error_rate import AlignmentScore, alignment_score
+from dragoman.alignment.learned_links import best_links, learn_both_directions
 from dragoman.alignment.links import Links, diagonal, swap
 from dragoman.alignment.moses import Gold, read_gold
 from dragoman.alignment.symmetrise import Symmetrisation, symmetrise
+from dragoman.data.word_aligner import WordAligner
 
 Pairs = list[tuple[list[str], list[str]]]
 
@@ -47,6 +50,20 @@ def by_ibm1(known: Pairs, test: Pairs) -> Both:
     source, target = map(list, zip(*known, strict=True))
     there, back = train(source, target), train(target, source)
     return Both([there.links(a, b) for a, b in test], [swap(back.links(b, a)) for a, b in test])
+
+
+def by_learning(known: Pairs, test: Pairs) -> Both:
+    """Align with the aligner of `dragoman align`, together with the known pairs if the test pairs end them."""
+    (source, target), (test_source, test_target) = (sentences(known), sentences(test))
+    if known[-len(test) :] == test:
+        return Both(*(links[-len(test) :] for links in learn_both_directions(source, target)))
+    there = WordAligner(source, target).best(test_source, test_target)
+    back = WordAligner(target, source).best(test_target, test_source)
+    return Both(best_links(there), [swap(links) for links in best_links(back)])
+
+
+def sentences(known: Pairs) -> tuple[list[str], list[str]]:
+    return [" ".join(a) for a, _ in known], [" ".join(b) for _, b in known]
 
 
 def by_eflomal(program: str, known: Pairs, test: Pairs) -> Both:
@@ -113,7 +130,7 @@ def main() -> None:
     gold = [links.swapped() if options.swap else links for links in read_gold(read_lines(options.gold), options.gold)]
     guess = alignment_score([diagonal(len(a), len(b)) for a, b in test], gold)
     values = {"diagonal": show("diagonal", {"": guess})}
-    aligners: dict[str, Callable[[Pairs, Pairs], Both]] = {"ibm1": by_ibm1}
+    aligners: dict[str, Callable[[Pairs, Pairs], Both]] = {"ibm1": by_ibm1, "learned": by_learning}
     if options.eflomal:
         aligners["eflomal"] = lambda *sets: by_eflomal(options.eflomal, *sets)
     for name, aligner in aligners.items():

@@ -210,6 +210,58 @@ def test_without_gold_the_directions_that_agree_most_win(folder: Path) -> None:
     assert open_bundle(folder / "back").info.alignment_heads[0].layer == "decoder.attention"
 
 
+def write_toy_pairs(folder: Path) -> list[str]:
+    """Write b.en, b.de with the first two words swapped, b.gold and b.tsv; return the true links."""
+    rows = [[f"a{i}", f"b{j}", f"c{i + j}"] for i in range(12) for j in range(12)]
+    write(folder / "b.en", [" ".join(row) for row in rows] + [""])
+    write(folder / "b.de", [f"{second}x {first}x {third}x" for first, second, third in rows] + ["nichts"])
+    write(folder / "b.gold", ["1-2 2-1 3-3" for _ in rows] + [""])
+    write(folder / "b.tsv", [f"{' '.join(row)}\t{row[1]}x {row[0]}x {row[2]}x" for row in rows])
+    return ["0-1 1-0 2-2" for _ in rows]
+
+
+TOY_FILES = ("--source", "b.en", "--target", "b.de")
+
+
+def test_without_a_model_the_links_are_learned_from_the_pairs(folder: Path) -> None:
+    links = write_toy_pairs(folder)
+    done = run(folder, *TOY_FILES, "--gold", "b.gold")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == [*links, "", ""]
+    rows = dict(re.findall(r"^(\S+) +AER +(\d+\.\d)", done.stderr, re.MULTILINE))
+    assert list(rows) == ["diagonal", "forward", "backward", "grow-diag-final-and"]
+    assert float(rows["diagonal"]) > 50
+    assert float(rows["grow-diag-final-and"]) == 0
+    assert aligned(folder, *TOY_FILES, "--symmetrise", "intersection", "--output", "links") == [""]
+    assert (folder / "links").read_text() == done.stdout
+    assert aligned(folder, "--pairs", "b.tsv") == [*links, ""]
+
+
+def test_links_are_learned_without_torch(folder: Path) -> None:
+    write_toy_pairs(folder)
+    code = "import sys; sys.modules['torch'] = None; from dragoman.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "align", *TOY_FILES, "--gold", "b.gold"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 145
+
+
+HEAD_OPTIONS = [
+    ("--search",), ("--store",), ("--grid", "g.png"), ("--layer", "0"), ("--head", "1"), ("--rows", "read"),
+    ("--measure", "norm"), ("--reverse", "back"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", HEAD_OPTIONS, ids=" ".join)
+def test_without_a_model_options_of_heads_are_refused(option: tuple[str, ...], folder: Path) -> None:
+    done = run(folder, *FILES, "--gold", "a.gold", "--output", "links", *option)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert option[0] in done.stderr
+    assert "MODEL" in done.stderr
+    assert not (folder / "links").exists()
+
+
 def test_the_demo_aligns(folder: Path) -> None:
     write(folder / "b.en", ["A man is sleeping."])
     write(folder / "b.de", ["Ein Mann schläft."])
@@ -284,6 +336,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         plain("there", *FILES, "--output", "./a.de"),
         "is an input file",
     ),
+    "neither a model nor files": (plain(), "one side is missing"),
+    "a model alone": (plain("there"), "one side is missing"),
     "joined without a second model": (plain("there", *FILES, "--symmetrise", "union"), "add --reverse MODEL"),
     "an unknown way to join": (
         plain("there", *FILES, "--reverse", "back", "--symmetrise", "grow"),

@@ -137,6 +137,7 @@ export v1 --to exported
 inspect "One dog." --model v1 --layer 9
 explain "One dog." --model v1 --layer 9
 align v1 --source a.en --target short.de
+align --source a.en --target a.de --search --layer 0
 align --demo
 triage --source a.en --target short.de
 evolve v1

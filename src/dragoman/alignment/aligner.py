@@ -13,11 +13,11 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.alignment.head_names import guess_head, kind_of
+from dragoman.alignment.head_names import guess_head
 from dragoman.alignment.links import Links, WordMap, links
 from dragoman.alignment.words import SegmentAligner, TokenPair, filled_pairs, merge_to_words, tokenize_pair
 from dragoman.attention.multihead import MultiHead
-from dragoman.attention.tap import Sight, Tap, seams
+from dragoman.attention.tap import Sight, Tap, cross_attentions
 from dragoman.bundle import Bundle
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.decoding.batching import alike, require_short
@@ -112,11 +112,6 @@ class Aligner(SegmentAligner):
             of_head = weights.mean(dim=1) if head.head is None else weights[:, head.head]
             captured[head] = of_head.double().cpu().numpy()
         return captured
-
-
-def cross_attentions(model: nn.Module) -> list[str]:
-    """Return the module names of all cross-attentions, lowest layer first."""
-    return [name for name, _ in seams(model) if kind_of(name) == "cross"]
 
 
 def value_norms(attention: nn.Module, value: Float[Tensor, "heads keys d_v"]) -> Float[Tensor, "heads keys"]:

@@ -1,19 +1,8 @@
-"""The kind of an attention by its module name, and the default alignment head. Does not import torch."""
+"""Choose and describe alignment heads by layer and head number. Does not import torch."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from dragoman.bundle.alignment_head import AlignmentHead
-
-Kind = Literal["encoder", "decoder", "cross"]
-"""The kind of an attention: encoder self-attention, decoder self-attention or cross-attention."""
-
-
-def kind_of(name: str) -> Kind:
-    """Return the kind of an attention by its module name, such as decoder.layers.2.cross_attention."""
-    if name.startswith("encoder."):
-        return "encoder"
-    return "decoder" if name.endswith("self_attention") else "cross"
 
 
 def guess_head(names: Sequence[str]) -> AlignmentHead:

@@ -7,13 +7,27 @@ depends on the order in which links are tried: by target word and then by source
 """
 
 from bisect import bisect_right, insort
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from dragoman.alignment.links import Links, swap
+from dragoman.io.progress import Progress, ignore_progress
 
 Symmetrisation = Literal["intersection", "union", "grow-diag", "grow-diag-final-and"]
 
 _NEIGHBOURS: Final = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def symmetrise_all(
+    forward: Sequence[Links], backward: Sequence[Links], method: Symmetrisation, progress: Progress = ignore_progress
+) -> list[Links]:
+    """Combine the word links of both directions for each sentence pair."""
+    combined = []
+    for done, both in enumerate(zip(forward, backward, strict=True), 1):
+        combined.append(symmetrise(*both, method))
+        if done % 1_000 == 0 or done == len(forward):
+            progress("symmetrise", done, len(forward), "pairs")
+    return combined
 
 
 def symmetrise(forward: Links, backward: Links, method: Symmetrisation) -> Links:

@@ -20,6 +20,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.attention.kinds import kind_of
+
 Weights = Float[Tensor, "batch heads queries keys"]
 
 
@@ -137,6 +139,11 @@ def seams(model: nn.Module) -> Iterator[tuple[str, Seam]]:
     for path, module in model.named_modules():
         if isinstance(module, Seam):
             yield path.rpartition(".")[0] or path, module
+
+
+def cross_attentions(model: nn.Module) -> list[str]:
+    """Return the module names of all cross-attentions, lowest layer first."""
+    return [name for name, _ in seams(model) if kind_of(name) == "cross"]
 
 
 def _same_shape(name: str, edited: Tensor, weights: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from dragoman.cli.command import (
     PAIRS_HELP,
     FieldsOption,
-    ModelArgument,
+    OptionalModelArgument,
     check_map_options,
     command_of,
     open_model,
@@ -20,6 +20,7 @@ from dragoman.cli.output_files import PICTURES, STDOUT, check_different, check_o
 from dragoman.decoding.checks import check_choice
 
 if TYPE_CHECKING:
+    from dragoman.alignment.links import Links
     from dragoman.alignment.moses import Gold
     from dragoman.alignment.symmetrise import Symmetrisation
     from dragoman.bundle import Bundle
@@ -34,20 +35,24 @@ class AlignRequest:
     """Print the word alignment of two files, line by line.
 
     Each output line has the links of one sentence pair in Moses format: 0-1 links the first source word to the second
-    target word. Words are split at white space. The links follow the cross-attention of the stored alignment head under
-    teacher forcing; if no head is stored, the mean of the second-last layer is used as a guess. With --search the
-    command prints a ranking of all heads, and writes links only to --output.
+    target word. Words are split at white space. Without MODEL, the links are learned from the given pairs alone, in
+    both directions, and symmetrised: this needs thousands of pairs, but no torch. With MODEL, they follow the
+    cross-attention of its stored alignment head under teacher forcing; if no head is stored, the mean of the
+    second-last layer is used as a guess. With --search the command prints a ranking of all heads, and writes links only
+    to --output.
+
+        dragoman align --source a.en --target a.de > a.links
 
         dragoman align demo --source a.en --target a.de > a.links
 
-        dragoman align run/ --pairs memory.tmx > memory.links
+        dragoman align --pairs memory.tmx > memory.links
 
         dragoman align run/ --source dev.en --target dev.de --gold dev.gold --search --store
 
         dragoman align en-de/ --source a.en --target a.de --reverse de-en/ --symmetrise intersection
     """
 
-    model: ModelArgument
+    model: OptionalModelArgument = None
     source: Annotated[str | None, option("FILE", "Source sentences, one per line; - for standard input.")] = None
     target: Annotated[str | None, option("FILE", "Translations of --source, one per line; - for stdin.")] = None
     pairs: Annotated[str | None, option("FILE", f"{PAIRS_HELP}.")] = None
@@ -70,24 +75,56 @@ class AlignRequest:
     def run(self) -> None:
         """Align the lines, then print, score and store the results as the options require."""
         self.check()
-        (sources, targets, gold), bundles = self.read(), self.open_models()
-        from dragoman.alignment.moses import to_moses
+        sources, targets, gold = self.read()
+        if self.model is None:
+            self.write(self.learn(sources, targets), sources, targets, gold)
+            return
+        bundles = self.open_models(self.model)
         from dragoman.cli.align_run import AlignRun  # imports torch, which takes seconds: after all checks
 
         run = AlignRun(bundles, sources, targets, gold)
         named = [self.named_head(run.names[0]), ()][: len(bundles)]  # the other direction aligns by its own
         heads = run.search_heads(self.grid, Path(self.gold or "").name) if self.search else named
-        links = run.links(heads, cast("Symmetrisation", self.symmetrise or "grow-diag-final-and"))
-        if self.output or not self.search:
-            write_output(self.output or STDOUT, "".join(f"{to_moses(of_pair)}\n" for of_pair in [*links.values()][-1]))
-        run.print_scores(links)
+        self.write(run.links(heads, self.method), sources, targets, gold)
         if self.store:
             run.store(heads)
+
+    @property
+    def method(self) -> "Symmetrisation":
+        """The symmetrisation of --symmetrise, or the default."""
+        return cast("Symmetrisation", self.symmetrise or "grow-diag-final-and")
+
+    def learn(self, sources: list[str], targets: list[str]) -> "dict[str, list[Links]]":
+        """Return the links of `forward`, `backward` and the symmetrisation, learned from the pairs alone."""
+        from dragoman.alignment.learned_links import learn_both_directions
+        from dragoman.alignment.symmetrise import symmetrise_all
+        from dragoman.cli.progress import show_progress
+
+        with show_progress() as progress:
+            forward, backward = learn_both_directions(sources, targets, progress)
+            symmetrised = symmetrise_all(forward, backward, self.method, progress)
+        return {"forward": forward, "backward": backward, self.method: symmetrised}
+
+    def write(
+        self, links: "dict[str, list[Links]]", sources: list[str], targets: list[str], gold: "list[Gold] | None"
+    ) -> None:
+        """Write the last of the links, and print the scores of all if there are gold links."""
+        from dragoman.alignment.moses import to_moses
+        from dragoman.cli.align_scores import print_scores
+
+        if self.output or not self.search:
+            write_output(self.output or STDOUT, "".join(f"{to_moses(of_pair)}\n" for of_pair in [*links.values()][-1]))
+        if gold is not None:
+            print_scores(links, gold, sources, targets)
 
     def check(self) -> None:
         """Raise ValueError for options that contradict each other, before reading files or models."""
         check_map_options(None, self.head, self.rows, self.measure)
         check_choice("--symmetrise", self.symmetrise, ("intersection", "union", "grow-diag", "grow-diag-final-and"))
+        of_model = ("search", "store", "grid", "layer", "head", "rows", "measure", "reverse")
+        unused = [f"--{name}" for name in of_model if not any(getattr(self, name) is each for each in (None, False))]
+        if self.model is None and unused:
+            raise ValueError(f"{unused[0]} needs a model: give MODEL, or leave out {' and '.join(unused)}")
         if self.layer is None and not self.head == self.rows == self.measure is None:
             raise ValueError("--head, --rows and --measure need a layer: add --layer, as in --layer 1 --head mean")
         if self.search and self.layer is not None:
@@ -100,7 +137,7 @@ class AlignRequest:
             raise ValueError("--store cannot change the built-in model `demo`: use --layer and --head instead")
         if self.store and not self.search and self.layer is None:
             raise ValueError("--store has no head to store: add --search, or --layer and --head")
-        if self.symmetrise is not None and self.reverse is None:
+        if self.symmetrise is not None and self.model is not None and self.reverse is None:
             raise ValueError("--symmetrise needs a model of the opposite direction: add --reverse MODEL")
         inputs = [name for name in (self.source, self.target, self.pairs, self.gold) if name is not None]
         if self.output is not None:
@@ -127,9 +164,9 @@ class AlignRequest:
         _check_gold(self.gold, gold, sources.lines, targets.lines)
         return sources.lines, targets.lines, gold
 
-    def open_models(self) -> "list[Bundle]":
+    def open_models(self, model: str) -> "list[Bundle]":
         """Open MODEL and, if given, the model of --reverse."""
-        forward = open_model(self.model)
+        forward = open_model(model)
         if self.reverse is None:
             return [forward]
         backward = open_model(self.reverse)

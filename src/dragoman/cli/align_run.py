@@ -1,18 +1,17 @@
-"""Implementation of `dragoman align`: align in one or both directions, score the links, and rank all heads."""
+"""Implementation of `dragoman align MODEL`: align in one or both directions, and rank all heads."""
 
-import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Final, get_args
 
-from dragoman.alignment.aligner import Aligner, cross_attentions, require_short_lines
-from dragoman.alignment.error_rate import alignment_score
+from dragoman.alignment.aligner import Aligner, require_short_lines
 from dragoman.alignment.head_names import describe_head
-from dragoman.alignment.links import Links, diagonal, swap
+from dragoman.alignment.links import Links, swap
 from dragoman.alignment.moses import Gold
-from dragoman.alignment.symmetrise import Symmetrisation, symmetrise
+from dragoman.alignment.symmetrise import Symmetrisation, symmetrise_all
 from dragoman.alignment.words import filled_pairs
+from dragoman.attention.tap import cross_attentions
 from dragoman.bundle import Bundle
 from dragoman.bundle.alignment_head import AlignmentHead, Measure, Rows
 from dragoman.bundle.writing import store_alignment_heads
@@ -63,21 +62,7 @@ class AlignRun:
         if len(by_direction) == 1:
             return {"model": by_direction[0]}
         forward, backward = by_direction[0], [swap(links) for links in by_direction[1]]
-        joined = [symmetrise(there, back, method) for there, back in zip(forward, backward, strict=True)]
-        return {"forward": forward, "backward": backward, method: joined}
-
-    def print_scores(self, links: dict[str, list[Links]]) -> None:
-        """Print AER, precision and recall on standard error if there are gold links."""
-        if self.gold is None:
-            return
-        pairs = zip(*self.pairs[0], strict=True)
-        baseline = [diagonal(len(source.split()), len(target.split())) for source, target in pairs]
-        for name, of_pairs in {"diagonal": baseline, **links}.items():
-            score = alignment_score(of_pairs, self.gold)
-            low, high = score.interval()
-            rates = f"precision {100 * score.precision:5.1f}  recall {100 * score.recall:5.1f}"
-            print(f"{name:20}AER {100 * score.aer:5.1f} [{100 * low:.1f}, {100 * high:.1f}]  {rates}", file=sys.stderr)
-        print(f"in percent, 95 % intervals, {len(self.gold):,} pairs; diagonal uses no model", file=sys.stderr)
+        return {"forward": forward, "backward": backward, method: symmetrise_all(forward, backward, method)}
 
     def store(self, heads: Heads) -> None:
         """Store the chosen heads in the models; a model without a chosen head stays unchanged."""

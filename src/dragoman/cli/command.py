@@ -149,6 +149,9 @@ def complete_path(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:
 
 MODEL_HELP: Final = "Folder of a model or training run, or `demo` for the built-in model."
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_model)]
+OptionalModelArgument = Annotated[
+    str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_model)
+]
 
 PAIRS_HELP: Final = "File of sentence pairs: TMX, XLIFF, PO, CSV, TSV, JSONL or Parquet"
 FieldsOption = Annotated[

@@ -11,7 +11,7 @@ from dragoman.cli.output_files import PICTURES, STDOUT, check_different, check_o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dragoman.alignment.head_names import Kind
+    from dragoman.attention.kinds import Kind
     from dragoman.inspection.evolution import Evolution
 
 

@@ -48,7 +48,7 @@ def explain(
         check_output_file("--json", json, () if json == STDOUT else (".json",))
     bundle = open_model(model)
     # torch takes seconds to import: a mistyped name is reported before.
-    from dragoman.alignment.head_names import Kind
+    from dragoman.attention.kinds import Kind
     from dragoman.inspection import explanation
     from dragoman.inspection.explanation.explanation_page import page
     from dragoman.inspection.explanation.terminal_text import ExplanationText

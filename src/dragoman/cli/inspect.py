@@ -21,7 +21,7 @@ from dragoman.cli.output_files import PICTURES, STDOUT, check_different, check_o
 from dragoman.cli.verbosity import is_quiet
 
 if TYPE_CHECKING:
-    from dragoman.alignment.head_names import Kind
+    from dragoman.attention.kinds import Kind
     from dragoman.bundle.alignment_head import Measure, Rows
     from dragoman.cli.inspect_output import InspectResult
     from dragoman.inspection.trace import Trace

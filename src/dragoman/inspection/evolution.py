@@ -16,8 +16,8 @@ import numpy as np
 from pydantic import Field, ValidationError
 from rich.table import Table
 
-from dragoman.alignment.head_names import Kind
 from dragoman.alignment.tokens import Tokens
+from dragoman.attention.kinds import Kind
 from dragoman.config import Config
 from dragoman.inspection.heads import HeadSummary, Label, summarise_heads
 from dragoman.inspection.trace import REMEDY, Trace

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from dragoman.alignment.head_names import Kind
+from dragoman.attention.kinds import Kind
 from dragoman.inspection.evolution import NUMBERS, ROLES, Evolution, HeadHistory, format_number, headings, snapshot_rows
 from dragoman.inspection.html_file import embedded, fill_page, part, table
 from dragoman.inspection.labels import clean

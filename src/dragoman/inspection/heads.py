@@ -19,8 +19,8 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from pydantic import Field
 
-from dragoman.alignment.head_names import Kind, kind_of
 from dragoman.alignment.links import word_map
+from dragoman.attention.kinds import Kind, kind_of
 from dragoman.config import Config
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.view import heads_off, labels

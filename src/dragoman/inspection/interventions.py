@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from dragoman.alignment.head_names import kind_of
+from dragoman.attention.kinds import kind_of
 from dragoman.config import Config
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dragoman.alignment.head_names import Kind, kind_of
 from dragoman.alignment.tokens import Tokens
+from dragoman.attention.kinds import Kind, kind_of
 from dragoman.inspection import view
 from dragoman.inspection.html_file import embedded, fill_page, part, table
 from dragoman.inspection.labels import clean

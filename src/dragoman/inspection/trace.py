@@ -23,8 +23,8 @@ from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
-from dragoman.alignment.head_names import Kind, kind_of
 from dragoman.alignment.tokens import Tokens
+from dragoman.attention.kinds import Kind, kind_of
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.config import Config
 from dragoman.decoding.hypothesis import Candidate

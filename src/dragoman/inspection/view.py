@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from dragoman.alignment.head_names import Kind, guess_head
+from dragoman.alignment.head_names import guess_head
 from dragoman.alignment.links import word_map
 from dragoman.alignment.tokens import Tokens
+from dragoman.attention.kinds import Kind
 from dragoman.bundle.alignment_head import AlignmentHead, Measure, Rows
 from dragoman.inspection.interventions import describe_interventions
 from dragoman.inspection.labels import clean

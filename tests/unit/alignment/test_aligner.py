@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from dragoman.alignment import aligner as aligner_file
-from dragoman.alignment.aligner import Aligner, cross_attentions
+from dragoman.alignment.aligner import Aligner
 from dragoman.alignment.head_names import guess_head
 from dragoman.alignment.links import WordMap
 from dragoman.alignment.tokens import Tokens
 from dragoman.alignment.words import TokenPair, tokenize_pair
 from dragoman.attention import attend
+from dragoman.attention.tap import cross_attentions
 from dragoman.bundle import open_bundle
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import write_bundle

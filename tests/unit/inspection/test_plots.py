@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from dragoman.alignment.error_rate import AlignmentScore
-from dragoman.alignment.head_names import Kind
+from dragoman.attention.kinds import Kind
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.inspection import plots
 from dragoman.inspection.head_search import AlignmentGrid

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dragoman.alignment.head_names import Kind, kind_of
 from dragoman.alignment.tokens import Tokens
+from dragoman.attention.kinds import Kind, kind_of
 from dragoman.inspection.trace import Trace
 
 NAMES: dict[str, Kind] = {

@@ -7,8 +7,8 @@ from typing import Final
 from jaxtyping import Float
 from numpy import ndarray
 
-from dragoman.alignment.head_names import Kind
 from dragoman.alignment.tokens import Tokens
+from dragoman.attention.kinds import Kind
 from dragoman.attention.multihead import MultiHead
 from dragoman.inspection.explanation.attention_row import HeadArithmetic, InputToken, capture_row
 from dragoman.inspection.explanation.recurrent_steps import RecurrentArithmetic

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from torch import nn
 
-from dragoman.alignment.head_names import Kind, kind_of
 from dragoman.alignment.tokens import Tokens
+from dragoman.attention.kinds import Kind, kind_of
 from dragoman.attention.tap import seams
 from dragoman.inspection.explanation.worksheet import entropy
 from dragoman.inspection.view import KINDS

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from dragoman.alignment.head_names import Kind
+from dragoman.attention.kinds import Kind
 from dragoman.attention.multihead import MultiHead
 from dragoman.inspection.explanation import worksheet as ws
 from dragoman.inspection.explanation.attention_row import HeadArithmetic, InputToken, RowCapture, as_array

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from dragoman.alignment.head_names import Kind
+from dragoman.attention.kinds import Kind
 from dragoman.inspection.evolution import NUMBERS, ROLES, Evolution, HeadHistory, Number
 from dragoman.inspection.plots.canvas import FAINT, INK, SECOND, SMALL, caption, lettering, sheet, short, without_frame
 from dragoman.inspection.plots.maps import shade, thinning_note, ticks

@@ -9,7 +9,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 from numpy import ndarray
 
-from dragoman.alignment.head_names import Kind
+from dragoman.attention.kinds import Kind
 from dragoman.bundle.alignment_head import Measure, Rows
 from dragoman.inspection.head_search import AlignmentGrid
 from dragoman.inspection.plots import canvas
