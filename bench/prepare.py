@@ -33,16 +33,8 @@ from report import option_parser, print_values
 
 from dragoman.data.corpus import CorpusConfig, read_chunks
 from dragoman.data.pair_cleaning import hold_out, profile_of
-from dragoman.data.prepare import (
-    PrepareConfig,
-    clean_chunk,
-    encode_chunk,
-    gather_shard,
-    load_cleaned,
-    load_raw,
-    prepare,
-    save_raw,
-)
+from dragoman.data.prepare import PrepareConfig, prepare
+from dragoman.data.prepare_tasks import clean_chunk, encode_chunk, gather_shard, load_cleaned, load_raw, save_raw
 from dragoman.text.vocab import Vocab, VocabConfig, train_vocab
 
 ResultT = TypeVar("ResultT")
@@ -142,7 +134,7 @@ class Speed:
         self.seconds["read"] = [timed(self.read)]
         self.num_chunks = len(list(work_folder.glob("*.raw.arrow")))
         profile, held_out = profile_of(load_raw(work_folder, 0), config.clean), hold_out(config.held_out, config.clean)
-        clean = partial(clean_chunk, work_folder, config.clean, profile, held_out, None)
+        clean = partial(clean_chunk, work_folder, config.clean, profile, held_out, config.corpora[0])
         self.seconds["clean"] = [timed(lambda: [clean(chunk) for chunk in range(self.num_chunks)])]
         self.num_pairs = sum(load_cleaned(work_folder, chunk).num_rows for chunk in range(self.num_chunks))
 
@@ -160,7 +152,7 @@ class Speed:
                 sentences = batch.column(side).to_pylist()
                 bare += timed(lambda sentences=sentences: self.bare.encode(sentences, num_threads=1))
             encode += timed(partial(encode_chunk, self.work_folder, self.vocab, num_shards, False, chunk))
-        gather_one = partial(gather_shard, self.work_folder, self.num_chunks, self.work_folder / "shard", False)
+        gather_one = partial(gather_shard, self.work_folder, self.num_chunks, 0, self.work_folder / "shard", False)
         gather = timed(lambda: [gather_one(shard) for shard in range(num_shards)])
         for name, seconds in {"bare": bare, "encode": encode, "gather": gather}.items():
             self.seconds[name].append(seconds)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from dragoman.data.augment import AugmentConfig
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.models import cost
@@ -16,6 +17,7 @@ from dragoman.recipes.catalog import library_path
 from dragoman.recipes.recipe import load_recipe
 from dragoman.training.config import (
     GuardConfig,
+    GuidedAlignmentConfig,
     LossConfig,
     OptimizerConfig,
     ScheduleConfig,
@@ -40,6 +42,8 @@ CONFIGS: list[type[BaseModel]] = [
     StopConfig,
     SnapshotConfig,
     GuardConfig,
+    AugmentConfig,
+    GuidedAlignmentConfig,
     TrainingConfig,
 ]
 
@@ -106,6 +110,7 @@ def test_the_page_on_the_paper_lists_every_option_that_can_depart_from_it() -> N
     structure = {("TransformerConfig", "family"), ("SearchOptions", "penalty"), ("SearchOptions", "max_length")}
     structure |= {("TrainingConfig", part) for part in ("batch", "loss", "optimizer", "schedule", "stop", "guard")}
     structure |= {("TrainingConfig", part) for part in ("snapshots", "checkpoints", "validate_every", "log_every")}
+    structure |= {("TrainingConfig", part) for part in ("augment", "guided_alignment")}
     structure.add(("TrainingConfig", "loader_workers"))
     assert {option for option in defaults() if option[0] != "RecurrentConfig"} - structure - said == set()
 

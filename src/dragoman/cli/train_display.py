@@ -113,7 +113,7 @@ _SECONDS_PER_LINE: Final = 10.0
 _MAX_MARKS: Final = 1000
 
 _LINES: Final = {
-    "begin": "a model of {parameters:,} parameters, {vocabulary:,} subwords, {pairs:,} pairs; {limit}",
+    "begin": "a model of {parameters:,} parameters, {vocabulary:,} subwords, {pairs:,} pairs{more}; {limit}",
     "update": "{at}  loss {loss:.3f}  rate {rate:.2e}  {tokens_per_second:,.0f} tokens/s",
     "progress": "{at}  loss {loss:.3f}  {tokens_per_second:,.0f} tokens/s",
     "scoring": "translating {test_set} to score the model: {done:,} of {total:,} sentences",
@@ -149,6 +149,7 @@ def describe_event(event: Event) -> str | None:
         at=f"{event.get('update', 0):>7,}  {clock(event.get('seconds', 0.0)):>7}",
         names="; ".join(event.get("batches", ())),
         changed=changed,
+        more=f" and {event['added']:,} added by augmentation" if event.get("added") else "",
         damage=event["checkpoint"] if "checkpoint" in event else f"{event.get('snapshots')} snapshots",
         star="  best so far" if event.get("best") else "",
         limit=f"up to {clock(event['time'])} of training" if event.get("time") else f"{event.get('last', 0):,} updates",

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int32, Int64
+from jaxtyping import Float32, Int32, Int64
 from numpy import ndarray
 
+from dragoman.data.guidance import WordStarts, token_weights
 from dragoman.data.manifest import Manifest, Prepared
 from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, EpochPlan, plan_order
 from dragoman.data.shards import Shard, ShardRows, ShardTexts
@@ -31,6 +32,8 @@ class Batch:
     corpus: str
     lines: Int64[ndarray, " rows"]
     """The line number of each pair in the corpus, from 0."""
+    guide: Float32[ndarray, "rows target source"] | None = None
+    """The weights of target tokens on source tokens that follow from word links, if there are any."""
 
     def __str__(self) -> str:
         """Return a description for messages: the batch number, the line numbers (from 1) and the corpus."""
@@ -76,15 +79,28 @@ Added = Sequence[AddedCorpora]
 class Reader:
     """Reads batches by number. Open files are not pickled: each process opens the shards itself."""
 
-    def __init__(self, plan: EpochPlan, corpora: Sequence[CorpusFiles], sampling: Sampling = None) -> None:
+    def __init__(
+        self,
+        plan: EpochPlan,
+        corpora: Sequence[CorpusFiles],
+        sampling: Sampling = None,
+        word_starts: WordStarts | None = None,
+    ) -> None:
+        """Read the shards of the corpora; with `word_starts`, batches have a guide."""
         self.plan = plan
         self.corpora = tuple(corpora)
         self.sampling = sampling
+        self.word_starts = word_starts
         self._open = lru_cache(maxsize=MAX_OPEN)(Shard)
 
     @staticmethod
     def of(
-        prepared: Prepared, config: BatchConfig, seed: int, sampling: Sampling = None, added: Added = ()
+        prepared: Prepared,
+        config: BatchConfig,
+        seed: int,
+        sampling: Sampling = None,
+        added: Added = (),
+        word_starts: WordStarts | None = None,
     ) -> "Reader":
         """Return a reader for a prepared folder and for the folders added to the run."""
         corpora: list[CorpusFiles] = []
@@ -95,10 +111,10 @@ class Reader:
                 corpora.append(CorpusFiles(corpus.name, tuple(folder.folder / shard.file for shard in corpus.shards)))
             cells += cells_of(folder.manifest)
             orders.append((epoch, plan_order(cells, config, seed)))
-        return Reader(EpochPlan.of(orders), corpora, sampling)
+        return Reader(EpochPlan.of(orders), corpora, sampling, word_starts)
 
-    def __reduce__(self) -> tuple[type["Reader"], tuple[EpochPlan, tuple[CorpusFiles, ...], Sampling]]:
-        return Reader, (self.plan, self.corpora, self.sampling)
+    def __reduce__(self) -> tuple[type["Reader"], tuple[Any, ...]]:
+        return Reader, (self.plan, self.corpora, self.sampling, self.word_starts)
 
     def __call__(self, index: int) -> Batch:
         """Return the batch with this number, counted over all epochs."""
@@ -112,7 +128,10 @@ class Reader:
         corpus = self.corpora[ref.corpus]
         shard = self._open(corpus.shards[ref.shard])
         rows = shard.rows(ref.rows) if self.sampling is None else self.sampling(shard.texts(ref.rows), index)
-        return Batch(index, rows.source.padded(PAD), rows.target.padded(PAD), corpus.name, shard.lines(ref.rows))
+        source, target = rows.source.padded(PAD), rows.target.padded(PAD)
+        links = shard.links(ref.rows) if self.word_starts else None
+        guide = token_weights(links, source, target, self.word_starts) if links and self.word_starts else None
+        return Batch(index, source, target, corpus.name, shard.lines(ref.rows), guide)
 
 
 def cells_of(manifest: Manifest) -> list[CorpusCells]:

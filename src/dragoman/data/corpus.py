@@ -78,6 +78,9 @@ class CorpusConfig(Config):
         None, description="target column, key or language; default: by header, 1 (TSV) or target"
     )
     weight: float = Field(1.0, gt=0.0, allow_inf_nan=False, description="passes over the corpus per epoch")
+    links: str | None = Field(
+        None, description="file of word links in Moses format (0-0 1-2), a line per pair, for guided alignment"
+    )
     tag: str | None = Field(None, pattern=r"^\S+$", description="word added before each source to mark the corpus")
 
     @model_validator(mode="after")
@@ -128,6 +131,8 @@ class Chunk:
     target: pa.LargeBinaryArray
     unterminated: bool = False
     """True if the last line is the end of the file and has no newline."""
+    links: pa.LargeBinaryArray | None = None
+    """The word links of each pair, if there is a file of them."""
 
     def __len__(self) -> int:
         return len(self.source)

@@ -19,6 +19,7 @@ class PreparedCorpus(Config):
     name: str = Field(description="name of the corpus")
     weight: float = Field(1.0, gt=0.0, description="passes over the corpus per epoch")
     num_pairs: int = Field(ge=0, description="number of pairs in all shards")
+    num_added: int = Field(0, ge=0, description="number of these pairs that augmentation added")
     shards: tuple[ShardInfo, ...] = Field(description="shards of the corpus, in order")
 
 

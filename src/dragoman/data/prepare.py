@@ -5,6 +5,8 @@ several processes; intermediate files are in a work folder inside the prepared f
 where and in which order tasks run. After a preparation was killed, the same command runs the missing tasks and writes
 the same bytes. The manifest is written last; a folder with a manifest is complete.
 
+Augmentation adds chunks of changed copies and of mined phrases after the chunks of the corpus itself (augment.py).
+
 The hash of a pair selects its shard, so that a shard is a random sample of its corpus, and duplicates share a shard.
 """
 
@@ -13,22 +15,33 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from jaxtyping import Bool, UInt64
-from numpy import ndarray
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.data.corpus import Chunk, CorpusConfig, check_corpora, read_chunks
+from dragoman.data.augment import AddedPair, AugmentConfig, change_phrases, random_of
+from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
+from dragoman.data.guidance import attach_links, no_links
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
-from dragoman.data.pair_cleaning import HeldOut, LengthProfile, clean_pairs, hold_out, profile_of
-from dragoman.data.shards import ShardInfo, ShardTexts, load_batch, save_batch, to_lists, to_ragged, write_shard
+from dragoman.data.pair_cleaning import HeldOut, hold_out, profile_of
+from dragoman.data.phrases import mine_phrases
+from dragoman.data.prepare_tasks import (
+    GatheredShard,
+    augment_chunk,
+    clean_chunk,
+    encode_chunk,
+    gather_shard,
+    load_cleaned,
+    load_raw,
+    save_added,
+    save_raw,
+)
+from dragoman.data.shards import to_lists
+from dragoman.data.text_changes import TextPair
 from dragoman.io.durable import UNFINISHED, FileInfo, find_damage, write_durably
 from dragoman.io.lock import locked
 from dragoman.io.processes import in_processes
@@ -40,7 +53,8 @@ from dragoman.text.vocab import Vocab, VocabConfig, train_vocab
 
 WORK: Final = ".workshop"
 REPORT: Final = "report.json"
-_SEPARATOR: Final = b"\xff"  # in no UTF-8
+_MINED_PAIRS: Final = 200_000
+"""The maximum number of pairs that phrases are mined from; more take minutes and add rare words."""
 
 Do = Callable[[Callable[[int], Any], Sequence[int]], Iterator[Any]]
 """A function that maps another function over numbers, in processes or on a cluster; it yields the results in order."""
@@ -59,6 +73,7 @@ class PrepareConfig(Config):
     vocabulary_of: str | None = Field(None, description="relative path of a prepared folder whose vocabulary to use")
     sample: int = Field(1_000_000, ge=1, description="maximum number of pairs to train the vocabulary on")
     keep_text: bool = Field(False, description="store the sentences in the shards, for subword sampling")
+    augment: AugmentConfig = Field(AugmentConfig(), description="pairs to add to the corpora without a tag")
     lines_per_chunk: int = Field(50_000, ge=1, description="number of lines per task of a worker process")
     pairs_per_shard: int = Field(500_000, ge=1, description="approximate number of pairs per shard")
 
@@ -70,16 +85,8 @@ class ChunkedCorpus(NamedTuple):
     work: Path
     num_chunks: int
     num_lines: int
-
-
-class GatheredShard(Config):
-    """A written shard, and the duplicates dropped from the shard."""
-
-    info: ShardInfo
-    duplicates: int
-    """The number of dropped duplicates."""
-    first_duplicates: tuple[int, ...]
-    """The line numbers of the first dropped duplicates, from 0."""
+    num_added: int = 0
+    """The number of chunks of added pairs, which follow those of the corpus."""
 
 
 def prepare(
@@ -132,15 +139,18 @@ class _Preparation:
                 why = f"no pair is left after cleaning: see the problems in {folder / REPORT}"
                 raise ValueError(f"{part.corpus.source}: {why}")
         vocab = self._vocabulary(chunked)
+        chunked = self._augment(chunked, held_out)
         corpora = []
         for part in chunked:
             name, gathered = part.corpus.name, self._gather(part, vocab)
             reports[name] += _duplicates(part, gathered)
             shards = tuple(shard.info for shard in gathered)
-            pairs = sum(shard.num_pairs for shard in shards)
-            corpora.append(PreparedCorpus(name=name, weight=part.corpus.weight, num_pairs=pairs, shards=shards))
+            pairs, added = sum(shard.num_pairs for shard in shards), sum(shard.num_added for shard in gathered)
+            weight = part.corpus.weight
+            corpora.append(PreparedCorpus(name=name, weight=weight, num_pairs=pairs, num_added=added, shards=shards))
         _save_reports(folder, reports)
-        read, stayed = sum(report.pairs for report in reports.values()), sum(corpus.num_pairs for corpus in corpora)
+        read = sum(report.pairs for report in reports.values())
+        stayed = sum(corpus.num_pairs - corpus.num_added for corpus in corpora)
         counts, vocabulary = {"read": read, "stayed": stayed}, vocab.save(folder)
         Manifest(corpora=tuple(corpora), vocabulary=vocabulary, settings=settings, counts=counts).save(folder)
 
@@ -151,7 +161,7 @@ class _Preparation:
         done = work / "cut.json"
         if not done.exists():
             num_chunks = num_lines = 0
-            for chunk in read_chunks(corpus, self.config.lines_per_chunk):
+            for chunk in attach_links(read_chunks(corpus, self.config.lines_per_chunk), corpus):
                 save_raw(work, chunk)
                 num_chunks, num_lines = chunk.index + 1, chunk.first_line + len(chunk)
                 self.progress(f"read {corpus.name}", num_lines, unit="lines")
@@ -161,7 +171,7 @@ class _Preparation:
     def _clean(self, part: ChunkedCorpus, held_out: HeldOut | None) -> CleaningReport:
         # A chunk from the middle stands for the corpus better than its beginning.
         profile = profile_of(load_raw(part.work, part.num_chunks // 2), self.config.clean)
-        clean = partial(clean_chunk, part.work, self.config.clean, profile, held_out, part.corpus.tag)
+        clean = partial(clean_chunk, part.work, self.config.clean, profile, held_out, part.corpus)
         report = CleaningReport()
         for of_chunk in self.do(clean, range(part.num_chunks)):
             report += of_chunk
@@ -181,16 +191,50 @@ class _Preparation:
             write_durably(done, json.dumps([info.model_dump() for info in saved]).encode())
         return Vocab.load(self.folder)
 
+    def _augment(self, chunked: Sequence[ChunkedCorpus], held_out: HeldOut | None) -> list[ChunkedCorpus]:
+        """Add changed copies to each corpus, and mined phrases to the first; tagged corpora stay as they are."""
+        config, augmented = self.config.augment, list(chunked)
+        real = [index for index, part in enumerate(chunked) if part.corpus.tag is None]
+        for index in real if config.changes_pairs else ():
+            part = chunked[index]
+            add = partial(augment_chunk, part.work, config, part.corpus.name, part.num_chunks)
+            for done, _ in enumerate(self.do(add, range(part.num_chunks)), 1):
+                self.progress(f"augment {part.corpus.name}", done, part.num_chunks, "chunks")
+            augmented[index] = part._replace(num_added=part.num_chunks)
+        if config.phrases and real:
+            part = augmented[real[0]]
+            chunk = part.num_chunks + part.num_added
+            if not (part.work / f"{chunk:06}.clean.arrow").exists():
+                phrases = self._mine([chunked[index] for index in real], held_out)
+                pairs: list[TextPair | AddedPair] = [*phrases]
+                pairs += change_phrases(phrases, config, random_of(part.corpus.name, chunk))
+                lines = pa.array(np.arange(part.num_lines, part.num_lines + len(pairs)))
+                links = {"links": to_lists(no_links(len(pairs)))} if part.corpus.links else {}
+                save_added(part.work, chunk, pa.record_batch({"line": lines, **links}), pairs)
+            augmented[real[0]] = part._replace(num_added=part.num_added + 1)
+        return augmented
+
+    def _mine(self, parts: Sequence[ChunkedCorpus], held_out: HeldOut | None) -> list[TextPair]:
+        """Return the most frequent phrases of the corpora that are not a pair of the held-out sets."""
+        source, target = (list(_sample(parts, side, _MINED_PAIRS, is_weighted=False)) for side in ("source", "target"))
+        phrases = mine_phrases(source, target, self.progress)
+        num_wanted = int(self.config.augment.phrases * sum(part.num_lines for part in parts))
+        if held_out and phrases:
+            sides = [pa.array(side, pa.large_string()) for side in zip(*phrases, strict=True)]
+            is_held_out = held_out.find(*sides).pair >= 0
+            phrases = [phrases[row] for row in np.flatnonzero(~is_held_out)]
+        return phrases[:num_wanted]
+
     def _gather(self, part: ChunkedCorpus, vocab: Vocab) -> list[GatheredShard]:
         name, work, num_chunks = part.corpus.name, part.work, part.num_chunks
         num_shards = max(1, round(part.num_lines / self.config.pairs_per_shard))
         done = 0
         encode = partial(encode_chunk, work, vocab, num_shards, self.config.keep_text)
-        for num_pairs in self.do(encode, range(num_chunks)):
+        for num_pairs in self.do(encode, range(num_chunks + part.num_added)):
             done += num_pairs
             self.progress(f"encode {name}", done, unit="pairs")
         keep_duplicates = self.config.clean.policy(Problem.DUPLICATE) == "keep"
-        gather = partial(gather_shard, work, num_chunks, self.folder / name, keep_duplicates)
+        gather = partial(gather_shard, work, num_chunks, part.num_added, self.folder / name, keep_duplicates)
         gathered = []
         for shard in self.do(gather, range(num_shards)):
             gathered.append(shard)
@@ -203,120 +247,17 @@ def suggested_size(num_pairs: int) -> int:
     return min(37_000, int(50 * num_pairs**0.5), 260 + num_pairs // 2)
 
 
-def save_raw(work: Path, chunk: Chunk) -> None:
-    """Save a chunk of raw pairs in the work folder, unless the file exists."""
-    path = work / f"{chunk.index:06}.raw.arrow"
-    if not path.exists():
-        metadata = {"first_line": str(chunk.first_line), "unterminated": str(int(chunk.unterminated))}
-        save_batch(path, pa.record_batch({"source": chunk.source, "target": chunk.target}, metadata=metadata))
+def _sample(chunked: Sequence[ChunkedCorpus], side: str, size: int, is_weighted: bool = True) -> Iterator[str]:
+    """Yield up to `size` source or target sentences, sampled from all corpora.
 
-
-def load_raw(work: Path, index: int) -> Chunk:
-    """Return a chunk of raw pairs that `save_raw` has saved."""
-    batch = load_batch(work / f"{index:06}.raw.arrow")
-    metadata = batch.schema.metadata
-    first_line, unterminated = int(metadata[b"first_line"]), metadata[b"unterminated"] == b"1"
-    return Chunk(index, first_line, batch.column("source"), batch.column("target"), unterminated)
-
-
-def clean_chunk(
-    work: Path, settings: CleanConfig, profile: LengthProfile, held_out: HeldOut | None, tag: str | None, chunk: int
-) -> CleaningReport:
-    """Clean a chunk, write the kept pairs and then the cleaning report, and return the report."""
-    report = work / f"{chunk:06}.report.json"
-    if not report.exists():
-        cleaned = clean_pairs(load_raw(work, chunk), settings, profile, held_out)
-        source = cleaned.source
-        if tag:
-            word, space = (pa.scalar(text, pa.large_string()) for text in (tag, " "))
-            source = pc.binary_join_element_wise(word, source, space)
-        columns = {"source": source, "target": cleaned.target, "line": pa.array(cleaned.line)}
-        save_batch(work / f"{chunk:06}.clean.arrow", pa.record_batch(columns))
-        write_durably(report, cleaned.report.model_dump_json().encode())
-    return CleaningReport.model_validate_json(report.read_bytes())
-
-
-def encode_chunk(work: Path, vocab: Vocab, num_shards: int, keep_text: bool, chunk: int) -> int:
-    """Encode a chunk, write the token ids and hashes sorted by shard, and return the number of pairs."""
-    path = work / f"{chunk:06}.encoded.arrow"
-    if path.exists():
-        return int(load_batch(path).num_rows)
-    batch = load_cleaned(work, chunk)
-    source, target = batch.column("source"), batch.column("target")
-    hashes = hash_pairs(source, target)
-    shard = (hashes[:, 0] % np.uint64(num_shards)).astype(np.int32)
-    order = np.argsort(shard, kind="stable")
-    rows = pa.array(order)
-    columns = {
-        "shard": pa.array(shard[order]),
-        "hash": pa.array(hashes[order, 0]),
-        "more_hash": pa.array(hashes[order, 1]),
-        "line": batch.column("line").take(rows),
-        "source": to_lists(vocab.source.encode(source.to_pylist()).take(order)),
-        "target": to_lists(vocab.target.encode(target.to_pylist()).take(order)),
-    }
-    if keep_text:
-        columns |= {"source_text": source.take(rows), "target_text": target.take(rows)}
-    save_batch(path, pa.record_batch(columns))
-    return int(batch.num_rows)
-
-
-def gather_shard(work: Path, num_chunks: int, prefix: Path, keep_duplicates: bool, shard: int) -> GatheredShard:
-    """Write a shard without duplicates, and then a JSON record that marks the shard as complete."""
-    record, path = work / f"{shard:06}.shard.json", Path(f"{prefix}-{shard:05}.arrow")
-    done = GatheredShard.model_validate_json(record.read_bytes()) if record.exists() else None
-    if done is None or find_damage(path.parent, done.info):
-        batch = pa.concat_batches([_part(work / f"{chunk:06}.encoded.arrow", shard) for chunk in range(num_chunks)])
-        hashes = np.column_stack([batch.column(name).to_numpy() for name in ("hash", "more_hash")])
-        is_first = np.ones(batch.num_rows, bool) if keep_duplicates else first_of_each(hashes)
-        lost = batch.column("line").to_numpy()[~is_first]
-        batch = batch.filter(pa.array(is_first))
-        source, target = (to_ragged(batch.column(side)) for side in ("source", "target"))
-        has_text = "source_text" in batch.schema.names
-        texts = ShardTexts(batch.column("source_text"), batch.column("target_text")) if has_text else None
-        info = write_shard(path, source, target, texts, batch.column("line").to_numpy())
-        done = GatheredShard(info=info, duplicates=len(lost), first_duplicates=tuple(lost[:EXAMPLES].tolist()))
-        write_durably(record, done.model_dump_json().encode())
-    return done
-
-
-def load_cleaned(work: Path, chunk: int) -> pa.RecordBatch:
-    """Return the cleaned pairs of a chunk."""
-    return load_batch(work / f"{chunk:06}.clean.arrow")
-
-
-def _part(path: Path, shard: int) -> pa.RecordBatch:
-    """Copy the pairs that belong to a shard from an encoded chunk, so that the chunk does not stay memory-mapped."""
-    batch = load_batch(path)
-    start, end = np.searchsorted(batch.column("shard").to_numpy(), [shard, shard + 1]).tolist()
-    return batch.take(pa.array(np.arange(start, end)))
-
-
-def hash_pairs(source: pa.LargeStringArray, target: pa.LargeStringArray) -> UInt64[ndarray, "pairs 2"]:
-    """Return a 128-bit hash of each pair, which identifies duplicates and selects the shard.
-
-    The hashes are the same on every machine.
+    With `is_weighted`, the corpora are sampled in proportion to how often an epoch reads them: a large corpus of weight
+    0.25 gives a quarter of its sentences. The same pairs are sampled for both sides and in every run.
     """
-    sides = zip(source.cast(pa.large_binary()).to_pylist(), target.cast(pa.large_binary()).to_pylist(), strict=True)
-    digests = b"".join(blake2b(left + _SEPARATOR + right, digest_size=16).digest() for left, right in sides)
-    return np.frombuffer(digests, "<u8").astype(np.uint64).reshape(-1, 2)
-
-
-def first_of_each(hashes: UInt64[ndarray, "pairs 2"]) -> Bool[ndarray, " pairs"]:
-    """Return a mask of the first occurrence of each pair."""
-    wide = np.ascontiguousarray(hashes).view([("high", np.uint64), ("low", np.uint64)]).ravel()
-    first = np.zeros(len(hashes), bool)
-    first[np.unique(wide, return_index=True)[1]] = True
-    return first
-
-
-def _sample(chunked: Sequence[ChunkedCorpus], side: str, size: int) -> Iterator[str]:
-    """Yield about `size` source or target sentences, sampled from all corpora.
-
-    The same pairs are sampled for both sides and in every run.
-    """
-    share = min(1.0, size / sum(part.num_lines for part in chunked))
-    for part in chunked:
+    weights = [part.corpus.weight if is_weighted else 1.0 for part in chunked]
+    num_read = sum(weight * part.num_lines for weight, part in zip(weights, chunked, strict=True))
+    scale = min(1 / max(weights), size / num_read)
+    for weight, part in zip(weights, chunked, strict=True):
+        share = weight * scale
         for chunk in range(part.num_chunks):
             batch = load_cleaned(part.work, chunk)
             lines = batch.column("line").to_numpy().astype(np.uint64)
@@ -358,14 +299,18 @@ def settings_of(config: PrepareConfig) -> Settings:
     """Return the configuration and, to detect changed inputs, the size and modification time of each file."""
     files: dict[str, list[int]] = {}
     for corpus in (*config.corpora, *config.held_out):
-        for name in (corpus.source, corpus.target):
+        for name in (corpus.source, corpus.target, corpus.links):
             if name is not None and name != STANDARD_INPUT and Path(name).is_file():
                 status = Path(name).stat()
                 files[name] = [status.st_size, status.st_mtime_ns]
     described = config.model_dump(mode="json")
-    for section, key in ((described, "vocabulary_of"), *((corpus, "tag") for corpus in described["corpora"])):
+    optional = [(described, "vocabulary_of"), *((corpus, "tag") for corpus in described["corpora"])]
+    optional += [(corpus, "links") for corpus in (*described["corpora"], *described["held_out"])]
+    for section, key in optional:
         if section[key] is None:  # left out, as in folders that were prepared before there was such a key
             del section[key]
+    if config.augment == AugmentConfig():
+        del described["augment"]
     return {"config": described, "files": files}
 
 

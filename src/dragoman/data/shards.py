@@ -41,9 +41,17 @@ class ShardRows(NamedTuple):
 
 
 def write_shard(
-    path: Path, source: Ragged, target: Ragged, texts: ShardTexts | None, lines: Int64[ndarray, " pairs"]
+    path: Path,
+    source: Ragged,
+    target: Ragged,
+    texts: ShardTexts | None,
+    lines: Int64[ndarray, " pairs"],
+    links: Ragged | None = None,
 ) -> ShardInfo:
-    """Sort the pairs by length cell and write them; `lines` are the line numbers in the corpus, from 0."""
+    """Sort the pairs by length cell and write them.
+
+    `lines` are the line numbers in the corpus, from 0; `links` are word links, as `guidance.py` describes.
+    """
     counts = [source.num_rows, target.num_rows, len(lines), *map(len, texts or ())]
     if len(set(counts)) > 1:
         raise ValueError(f"sources, targets, lines and texts differ in number {counts}: give the same number of each")
@@ -53,6 +61,8 @@ def write_shard(
     if texts is not None:
         rows = pa.array(order)
         columns |= {"source_text": texts.source.take(rows), "target_text": texts.target.take(rows)}
+    if links is not None:
+        columns["links"] = to_lists(links.take(order))
     file = save_batch(path, pa.record_batch(columns))
     cells = count_cells(source.lengths, target.lengths)
     return ShardInfo(**file.model_dump(), num_pairs=len(lines), cells=cells)
@@ -68,11 +78,16 @@ class Shard:
         self._batch = batch
         self._source = to_ragged(batch.column("source"))
         self._target = to_ragged(batch.column("target"))
+        self._links = to_ragged(batch.column("links")) if "links" in batch.schema.names else None
         self._lines = cast("NDArray[np.int64]", _view(batch.column("line")))
 
     def rows(self, indices: Integer[ndarray, " rows"]) -> ShardRows:
         """Return the token ids of the pairs at these indices."""
         return ShardRows(self._source.take(indices), self._target.take(indices))
+
+    def links(self, indices: Integer[ndarray, " rows"]) -> Ragged | None:
+        """Return the word links of the pairs at these indices; None if the shard was prepared without links."""
+        return None if self._links is None else self._links.take(indices)
 
     def lines(self, indices: Integer[ndarray, " rows"]) -> Int64[ndarray, " rows"]:
         """Return the line numbers in the corpus, from 0, of the pairs at these indices."""

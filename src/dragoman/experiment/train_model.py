@@ -10,7 +10,10 @@ from typing import Any, Final
 
 import torch
 
+from dragoman.alignment.head_names import pick_head
+from dragoman.attention.tap import cross_attentions
 from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
+from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.info import Store
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import score_translations
@@ -30,6 +33,7 @@ from dragoman.models.weights import weights_of
 from dragoman.recipes.recipe import CorpusTerms, Recipe, load_recipe
 from dragoman.text.vocab import Vocab
 from dragoman.training.allocator import keep_freed_memory
+from dragoman.training.config import GuidedAlignmentConfig
 from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import REPORT_S, Trainer, TrainingResult
@@ -108,7 +112,7 @@ def _notify(callbacks: Sequence[EventCallback], folder: Path, name: str, event: 
 def _begin_event(recipe: Recipe, data: TrainingData, model: Seq2Seq[Any, Any]) -> Event:
     stop = recipe.training.stop
     begin = {"event": "begin", "update": 0, "seconds": 0.0, "last": stop.updates, "time": stop.time}
-    return {**begin, **_sizes(model), "pairs": data.num_pairs}
+    return {**begin, **_sizes(model), "pairs": data.num_pairs, "added": data.num_added}
 
 
 def _sizes(model: Seq2Seq[Any, Any]) -> dict[str, int]:
@@ -153,7 +157,7 @@ def _make_card(
     corpora = []
     for corpus in data.corpora(recipe, outcome.updates):
         terms = recipe.card.corpora.get(corpus.name, CorpusTerms())
-        corpora.append(CardData(name=corpus.name, pairs=corpus.num_pairs, **terms.model_dump()))
+        corpora.append(CardData(name=corpus.name, pairs=corpus.num_pairs - corpus.num_added, **terms.model_dump()))
     seconds = outcome.seconds
     duration = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
     summary = (
@@ -174,17 +178,29 @@ def _make_card(
 def _write_bundle(
     recipe: Recipe, folder: Path, config: ModelConfig, model: Seq2Seq[Any, Any], vocab: Vocab, card: Card
 ) -> Bundle:
-    return write_bundle(folder / BUNDLE, _bundle_info(recipe, config), weights_of(model), vocab, card, recipe.store)
+    return write_bundle(
+        folder / BUNDLE, _bundle_info(recipe, config, model), weights_of(model), vocab, card, recipe.store
+    )
 
 
-def _bundle_info(recipe: Recipe, config: ModelConfig) -> BundleInfo:
+def _bundle_info(recipe: Recipe, config: ModelConfig, model: Seq2Seq[Any, Any]) -> BundleInfo:
     return BundleInfo(
         model=config,
         search=recipe.validation.search.model_dump(mode="json"),
         source_language=recipe.source_language,
         target_language=recipe.target_language,
         protect=recipe.protect,
+        alignment_heads=_guided_heads(recipe.training.guided_alignment, model),
     )
+
+
+def _guided_heads(guided: GuidedAlignmentConfig, model: Seq2Seq[Any, Any]) -> Heads:
+    """Return the head that was trained to align, if any."""
+    if not guided.weight:
+        return ()
+    names = cross_attentions(model)
+    head = pick_head(names, guided.layer_of(len(names)), guided.head)
+    return (head.model_copy(update={"rows": guided.rows}),)
 
 
 def _save_best(
@@ -196,7 +212,7 @@ def _save_best(
         unfinished = f"training is not finished: these are the best weights so far, of {event['which']} ({scores})"
         write_bundle(
             folder / BEST,
-            _bundle_info(recipe, config),
+            _bundle_info(recipe, config, model),
             weights_of(model),
             vocab,
             Card(title=recipe.name, sizes=_sizes(model), licence=recipe.card.licence, unfinished=unfinished),

@@ -12,9 +12,11 @@ from pydantic import Field
 from dragoman.config import Config
 from dragoman.data.batches import AddedCorpora, Reader, SubwordSampling
 from dragoman.data.corpus import check_corpora
+from dragoman.data.guidance import WordStarts
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.prepare import PrepareConfig, prepare, settings_of
 from dragoman.experiment.dev_split import split_off
+from dragoman.experiment.guided_alignment import learn_missing_links, with_learned_links
 from dragoman.experiment.machine import this_machine
 from dragoman.experiment.preflight import check_folder, raise_problems
 from dragoman.experiment.run_folder import PREPARED, RECIPE, check_same_recipe, has_checkpoint, newest_update
@@ -77,6 +79,7 @@ def prepare_run(
     if split:
         split.write()
     for path, config in parts.items():
+        learn_missing_links(config.corpora, folder, progress)
         prepare(config, path, num_workers, progress)
     _save_additions(folder, additions)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
@@ -119,16 +122,18 @@ def _new_addition(recipe: Recipe, folder: Path, known: int) -> Addition:
 def _parts(recipe: Recipe, folder: Path, additions: Sequence[Addition]) -> Parts:
     """Return the prepare configs of the original corpora, which train the vocabulary, and of each addition."""
     data, parts = recipe.data, {}
+    is_guided = recipe.training.guided_alignment.weight > 0
     firsts = [0, *(added.first for added in additions)]
     for first, last in pairwise([*firsts, len(data.train)]):
         parts[_part_folder(folder, first)] = PrepareConfig(
-            corpora=data.train[first:last],
+            corpora=with_learned_links(data.train[first:last], folder) if is_guided else data.train[first:last],
             held_out=data.held_out,
             clean=data.clean,
             vocabulary=None if first else data.vocabulary,
             vocabulary_of=f"../{PREPARED}" if first else None,
             sample=data.sample,
             keep_text=recipe.training.subword_sampling > 0,
+            augment=recipe.training.augment,
         )
     return parts
 
@@ -191,8 +196,13 @@ class TrainingData(NamedTuple):
 
     @property
     def num_pairs(self) -> int:
-        """The number of sentence pairs to train on."""
+        """The number of sentence pairs to train on, without those that augmentation added."""
         return sum(folder.manifest.counts["stayed"] for folder in self.folders)
+
+    @property
+    def num_added(self) -> int:
+        """The number of pairs that augmentation added to the sentence pairs."""
+        return sum(corpus.num_added for folder in self.folders for corpus in folder.manifest.corpora)
 
     def first_updates(self, recipe: Recipe) -> Iterator[tuple[str, int]]:
         """Yield the name of each added corpus, and the first update that may read from this corpus."""
@@ -204,7 +214,8 @@ class TrainingData(NamedTuple):
                 yield corpus.name, each.first_batch // recipe.training.batches_per_update + 1
 
     def reader(self, recipe: Recipe, vocab: Vocab | None = None) -> Reader:
-        """Return a reader of training batches; subword sampling needs the vocabulary."""
+        """Return a reader of training batches; subword sampling and guided alignment need the vocabulary."""
         rate = recipe.training.subword_sampling
         sampling = SubwordSampling(vocab, rate, recipe.seed) if vocab and rate else None
-        return Reader.of(self.beginning, recipe.training.batch, recipe.seed, sampling, self.added)
+        word_starts = WordStarts.of(vocab) if vocab and recipe.training.guided_alignment.weight else None
+        return Reader.of(self.beginning, recipe.training.batch, recipe.seed, sampling, self.added, word_starts)

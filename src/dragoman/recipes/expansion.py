@@ -68,7 +68,7 @@ def _data(section: dict[str, Any], document: Document, folder: Path, errors: lis
     expanded = deepcopy(section)
     for key, name, corpus in _corpora(expanded):
         corpus.setdefault("name", name)
-        for side in ("source", "target"):
+        for side in ("source", "target", "links"):
             if isinstance(corpus.get(side), str):
                 place = (*key, side)
                 base = Path() if document.place(place).startswith(SET) else folder

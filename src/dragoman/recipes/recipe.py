@@ -167,9 +167,32 @@ def _check_model(recipe: Recipe) -> Iterator[RecipeError]:
         kept = f"data.clean.max_characters {characters}, which is {shortest} tokens or more"
         message = f"{model.position_limit} is too small for {kept}: raise max_positions or lower max_characters"
         yield RecipeError(("model", "max_positions"), message)
+    yield from _check_guided_alignment(recipe)
     if recipe.training.loss.r_drop > 0.0 and not any(model.dropouts):
         message = "R-Drop needs dropout, and the model has none: set model.dropout above 0, or r_drop to 0"
         yield RecipeError(("training", "loss", "r_drop"), message)
+
+
+def _check_guided_alignment(recipe: Recipe) -> Iterator[RecipeError]:
+    """Yield an error for a guided head that the model does not have."""
+    model, guided = recipe.model, recipe.training.guided_alignment
+    key: Key = ("training", "guided_alignment")
+    if not guided.weight:
+        return
+    if isinstance(model, TransformerShape):
+        num_layers, num_heads = model.num_decoder_layers, model.num_heads
+    elif model.context in ("bahdanau", "luong"):
+        num_layers = num_heads = 1
+    else:
+        message = "this model has no attention to guide: set weight to 0, or model.context to bahdanau or luong"
+        yield RecipeError((*key, "weight"), message)
+        return
+    if guided.layer is not None and not -num_layers <= guided.layer < num_layers:
+        message = f"there is no layer {guided.layer}: choose 0 to {num_layers - 1}, or -1 for the last"
+        yield RecipeError((*key, "layer"), message)
+    if guided.head >= num_heads:
+        message = f"there is no head {guided.head}: choose 0 to {num_heads - 1}"
+        yield RecipeError((*key, "head"), message)
 
 
 def _check_schedule(training: TrainingConfig) -> Iterator[RecipeError]:
@@ -262,5 +285,5 @@ def with_data(recipe: Recipe, **data: object) -> Recipe:
 
 
 def _absolute_corpus(corpus: CorpusConfig) -> CorpusConfig:
-    target = corpus.target and absolute_path(corpus.target, Path())
-    return corpus.model_copy(update={"source": absolute_path(corpus.source, Path()), "target": target})
+    files = {"source": corpus.source, "target": corpus.target, "links": corpus.links}
+    return corpus.model_copy(update={name: file and absolute_path(file, Path()) for name, file in files.items()})

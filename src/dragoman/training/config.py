@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from dragoman.config import Config
+from dragoman.data.augment import AugmentConfig
 from dragoman.data.order import BatchConfig
 
 CHECKPOINTS: Final = "checkpoints"
@@ -67,6 +68,24 @@ class LossConfig(Config):
     r_drop: float = Field(
         0.0, ge=0.0, description="weight of the R-Drop loss (Liang et al., 2021); above 0: two passes per batch"
     )
+
+
+class GuidedAlignmentConfig(Config):
+    """Training of one cross-attention head towards word links (Chen et al., 2016; Garg et al., 2019).
+
+    The links come from the file that a corpus names as `links`, or are learned from the pairs before training.
+    """
+
+    weight: float = Field(0.0, ge=0.0, description="weight of the loss per linked token; 0: off; 0.05 is usual")
+    layer: int | None = Field(None, description="decoder layer, from 0; -1: the last; null: the second-last, if any")
+    head: int = Field(0, ge=0, description="head of the layer, from 0")
+    rows: Literal["written", "read"] = Field(
+        "read", description="the step that aligns a token: where it is written, or the next, where it is read"
+    )
+
+    def layer_of(self, num_layers: int) -> int:
+        """Return the number of the layer in a decoder with this number of layers."""
+        return max(0, num_layers - 2) if self.layer is None else self.layer % num_layers
 
 
 class OptimizerConfig(Config):
@@ -147,7 +166,11 @@ class TrainingConfig(Config):
         1, description="microbatches per batch, doubled when memory runs out; auto tries the longest batch first"
     )
     subword_sampling: float = Field(0.0, ge=0.0, lt=1.0, description="rate of BPE-dropout or unigram sampling; 0: off")
+    augment: AugmentConfig = Field(AugmentConfig(), description="pairs to add to the training pairs; none by default")
     loss: LossConfig = Field(LossConfig(), description="the loss function")
+    guided_alignment: GuidedAlignmentConfig = Field(
+        GuidedAlignmentConfig(), description="a head that is trained to align words; none by default"
+    )
     optimizer: OptimizerConfig = Field(OptimizerConfig(), description="hyperparameters of Adam")
     schedule: ScheduleConfig = Field(ScheduleConfig(), description="the learning rate schedule")
     stop: StopConfig = Field(StopConfig(), description="conditions that end training")

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.data.batches import Batch
@@ -15,7 +15,7 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.loss import Objective
 from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_batch
-from dragoman.training.shapes import pad_batch
+from dragoman.training.shapes import pad_batch, pad_guide
 
 MAX_MICROBATCHES = 64
 """The maximum number of microbatches per batch: smaller microbatches save hardly any memory."""
@@ -27,7 +27,9 @@ class Gradients:
     """Computes gradients and accumulates them in the `grad` attributes of the weights."""
 
     def __init__(self, model: Seq2Seq[Any, Any], config: TrainingConfig, group: Group, seed: int) -> None:
-        self.objective: nn.Module = group.wrap(Objective(model, config.loss), model.parts, config.parallel)
+        self.objective: nn.Module = group.wrap(
+            Objective(model, config.loss, config.guided_alignment), model.parts, config.parallel
+        )
         self.max_target, self.group, self.seed = model.max_target, group, seed
         self.is_bfloat16 = config.precision == "bfloat16"
         self.num_microbatches = 1 if config.pieces == "auto" else config.pieces
@@ -61,17 +63,19 @@ class Gradients:
     def of_batch(self, batch: Batch, sync: bool) -> float:
         """Add the gradients of a batch to the `grad` attributes of the weights; return the summed loss."""
         source, target = (torch.from_numpy(side).long() for side in (batch.source, batch.target))
+        guide = None if batch.guide is None else torch.from_numpy(batch.guide)
         if self.is_bfloat16:
             source, target = pad_batch(source, target, self.max_target)
+            guide = None if guide is None else pad_guide(guide, source, target)
         seed_batch(self.seed, batch.index)
-        parts = list(split_batch(source, target, self.num_microbatches))
+        parts = list(split_batch(source, target, self.num_microbatches, guide))
         losses = [self._of_microbatch(*part, sync and part is parts[-1]) for part in parts]
         return sum(losses)
 
-    def _of_microbatch(self, source: Tensor, target: Tensor, sync: bool) -> float:
+    def _of_microbatch(self, source: Tensor, target: Tensor, guide: Tensor | None, sync: bool) -> float:
         with nullcontext() if sync else self.group.no_sync(self.objective):
             with torch.autocast("cpu", torch.bfloat16, enabled=self.is_bfloat16):
-                loss: Tensor = self.objective(source, target)
+                loss: Tensor = self.objective(source, target, *([] if guide is None else [guide]))
             self._is_syncing = sync and self.group.world_size > 1
             loss.backward()  # type: ignore[no-untyped-call]
             self._is_syncing = False
@@ -79,11 +83,15 @@ class Gradients:
 
 
 def split_batch(
-    source: Int[Tensor, "rows source"], target: Int[Tensor, "rows target"], num_parts: int
-) -> Iterator[tuple[Int[Tensor, "_ source"], Int[Tensor, "_ target"]]]:
+    source: Int[Tensor, "rows source"],
+    target: Int[Tensor, "rows target"],
+    num_parts: int,
+    guide: Float[Tensor, "rows target source"] | None = None,
+) -> Iterator[tuple[Int[Tensor, "_ source"], Int[Tensor, "_ target"], Float[Tensor, "_ target source"] | None]]:
     """Split a batch into `num_parts` microbatches of almost equal size, or fewer if there are fewer rows."""
     num_parts = min(num_parts, source.shape[0])
-    yield from zip(source.tensor_split(num_parts), target.tensor_split(num_parts), strict=True)
+    guides = [None] * num_parts if guide is None else guide.tensor_split(num_parts)
+    yield from zip(source.tensor_split(num_parts), target.tensor_split(num_parts), guides, strict=True)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -16,15 +16,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.attention.tap import Tap, cross_attentions
 from dragoman.models.seq2seq import Seq2Seq, shifted
 from dragoman.text.vocab import PAD
-from dragoman.training.config import LossConfig
+from dragoman.training.config import GuidedAlignmentConfig, LossConfig
 
 PAPER: Final = LossConfig()
 """The loss of the paper: label smoothing of 0.1, without R-Drop."""
 
 ChunkLoss = Callable[[Tensor, Tensor], float]
 """A function of logits and true tokens that returns the summed loss and overwrites the logits with the gradient."""
+
+_LEAST_WEIGHT: Final = 1e-6
+"""Below this attention weight the alignment loss grows no further: a mask makes weights 0."""
 
 CHUNK = 500_000
 """The number of logits per chunk, small enough for the CPU cache."""
@@ -36,19 +40,63 @@ STEP = 128
 class Objective(nn.Module):
     """A model and its loss as one module, so that DDP and FSDP can average the gradients."""
 
-    def __init__(self, model: Seq2Seq[Any, Any], config: LossConfig) -> None:
+    def __init__(
+        self, model: Seq2Seq[Any, Any], config: LossConfig, guided: GuidedAlignmentConfig | None = None
+    ) -> None:
         super().__init__()
         self.model = model
         self.config = config
+        self.guided = guided if guided and guided.weight else None
 
-    def forward(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> Float[Tensor, ""]:
-        """Return the loss summed over the target tokens."""
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+        guide: Float[Tensor, "batch target source"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """Return the loss summed over the target tokens.
+
+        `guide` has the weights of the target tokens on the source tokens, towards which a head is trained.
+        """
+        if guide is None or self.guided is None:
+            return self._translation_loss(source, target)
+        aligned: list[Tensor] = []
+        attention = guided_attention(self.model, self.guided)
+        with Tap(attention, edit=lambda seen: aligned.append(seen.weights)):
+            loss = self._translation_loss(source, target)
+        # One call of the attention, or one for each step; R-Drop's two passes are one call of twice the rows.
+        weights = torch.cat(aligned, dim=-2)[:, self.guided.head]
+        passes = len(weights) // len(guide)
+        total = alignment_loss(weights, guide.repeat(passes, 1, 1), self.guided) / passes
+        return loss + self.guided.weight * total
+
+    def _translation_loss(self, source: Tensor, target: Tensor) -> Tensor:
         weight, read = self.model.projection.weight, shifted(target)
         if not self.config.r_drop:
             hidden = self.model.hidden(self.model.encode(source), read)
             return projected_label_smoothed(hidden, weight, target, self.config).total
         twice = self.model.hidden(self.model.encode(source.repeat(2, 1)), read.repeat(2, 1))
         return projected_r_drop(twice.view(2, *target.shape, -1), weight, target, self.config).total
+
+
+def guided_attention(model: nn.Module, guided: GuidedAlignmentConfig) -> nn.Module:
+    """Return the cross-attention whose head is trained towards word links."""
+    names = cross_attentions(model)
+    return model.get_submodule(names[guided.layer_of(len(names))])
+
+
+def alignment_loss(
+    weights: Float[Tensor, "batch target source"],
+    guide: Float[Tensor, "batch target source"],
+    guided: GuidedAlignmentConfig,
+) -> Float[Tensor, ""]:
+    """Return the cross entropy between the guide and the attention weights, summed over the linked target tokens.
+
+    The weights have a row for each decoding step. Token i is written by step i and read by step i + 1.
+    """
+    if guided.rows == "read":
+        guide, weights = guide[:, :-1], weights[:, 1:]
+    return -(guide * weights.float().clamp_min(_LEAST_WEIGHT).log()).sum()
 
 
 @dataclass(frozen=True)

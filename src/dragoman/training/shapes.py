@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -26,6 +26,17 @@ def pad_batch(
     )
     more_source[len(source) :, 0] = EOS
     return more_source, more_target
+
+
+def pad_guide(
+    guide: Float[Tensor, "rows target source"],
+    source: Int[Tensor, "more_rows more_source"],
+    target: Int[Tensor, "more_rows more_target"],
+) -> Float[Tensor, "more_rows more_target more_source"]:
+    """Return the guide padded with 0 to the shape of a padded batch."""
+    shape = len(source), target.shape[1], source.shape[1]
+    missing = [new - old for new, old in zip(shape, guide.shape, strict=True)]
+    return F.pad(guide, (0, missing[2], 0, missing[1], 0, missing[0]))
 
 
 def _missing(length: int, longest: int | None) -> int:

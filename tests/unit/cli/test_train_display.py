@@ -8,8 +8,8 @@ from dragoman.cli.train_display import TimeEstimate, TrainingDisplay, describe_e
 
 EVENTS = {
     "begin": (
-        {"parameters": 1234, "vocabulary": 50, "pairs": 7, "last": 900},
-        "1,234 parameters, 50 subwords, 7 pairs",
+        {"parameters": 1234, "vocabulary": 50, "pairs": 7, "added": 2000, "last": 900},
+        "1,234 parameters, 50 subwords, 7 pairs and 2,000 added",
     ),
     "update": ({"loss": 2.5, "rate": 0.001, "tokens_per_second": 8000.4}, "loss 2.500  rate 1.00e-03  8,000 tokens/s"),
     "planned": ({"last": 1200}, "1,200 updates"),

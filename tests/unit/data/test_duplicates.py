@@ -3,7 +3,7 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from dragoman.data.prepare import first_of_each, hash_pairs
+from dragoman.data.prepare_tasks import first_of_each, hash_pairs
 
 
 def text(*lines: str) -> pa.LargeStringArray:

@@ -17,7 +17,7 @@ import zstandard
 
 from dragoman.data.corpus import CorpusConfig, read_chunks
 from dragoman.data.pair_cleaning import CleanPairs, clean_pairs, profile_of
-from dragoman.data.prepare import first_of_each, hash_pairs
+from dragoman.data.prepare_tasks import first_of_each, hash_pairs
 from dragoman.text.cleaning import CleanConfig, Problem
 from dragoman.text.cleaning_report import CleaningReport
 

@@ -1,5 +1,7 @@
 import gzip
 import random
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from dragoman.data.manifest import Manifest, Prepared
 from dragoman.data.prepare import WORK, PrepareConfig, load_reports, prepare, settings_of, suggested_size
 from dragoman.data.shards import Shard
 from dragoman.text.cleaning import Problem
-from dragoman.text.vocab import EOS, Vocab, VocabConfig
+from dragoman.text.vocab import EOS, Vocab, VocabConfig, train_vocab
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo") for b in ("r", "st", "nd") for c in ("a", "en", "o")]
 
@@ -211,3 +213,25 @@ def test_keys_that_say_nothing_are_no_part_of_the_settings() -> None:
     tagged = CorpusConfig(source="a", target="b", tag="<bt>")
     kept = settings_of(PrepareConfig(corpora=(tagged,), vocabulary_of="../prepared"))["config"]
     assert (kept["vocabulary_of"], kept["corpora"][0]["tag"]) == ("../prepared", "<bt>")
+
+
+def test_the_vocabulary_is_learned_from_corpora_as_often_as_an_epoch_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpora = [
+        write(tmp_path, name, [f"{name} {line}" for line in sentences(800, seed)]) for seed, name in enumerate("abc")
+    ]
+    weights = {"a": 2.0, "b": 0.5, "c": 1.0}
+    weighted = [corpus.model_copy(update={"weight": weights[corpus.name]}) for corpus in corpora]
+    counts: list[Counter[str]] = []
+
+    def count(source: Iterator[str], target: Iterator[str], config: VocabConfig) -> Vocab:
+        lines = list(source)
+        counts.append(Counter(line[0] for line in lines))
+        return train_vocab(lines, target, config)
+
+    monkeypatch.setattr("dragoman.data.prepare.train_vocab", count)
+    prepare(config(*corpora), tmp_path / "even")
+    prepare(config(*weighted), tmp_path / "uneven")
+    assert counts[0] == {"a": 800, "b": 800, "c": 800}
+    assert counts[1] == {"a": 800, "b": pytest.approx(200, abs=20), "c": pytest.approx(400, abs=20)}

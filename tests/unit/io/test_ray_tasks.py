@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.data.corpus import CorpusConfig, read_chunks
 from dragoman.data.pair_cleaning import profile_of
-from dragoman.data.prepare import clean_chunk, encode_chunk, gather_shard, load_raw, save_raw
+from dragoman.data.prepare_tasks import clean_chunk, encode_chunk, gather_shard, load_raw, save_raw
 from dragoman.io.processes import in_processes
 from dragoman.io.ray_tasks import ClusterWorker, cluster, in_cluster
 from dragoman.text.cleaning import CleanConfig
@@ -45,9 +45,10 @@ def stages(shop: Path, run: Run) -> list[object]:
     """What each stage gives back, of three chunks and two shards."""
     settings = CleanConfig()
     profile, vocab = profile_of(load_raw(shop, 1), settings), train_vocab(ENGLISH, GERMAN, VocabConfig(size=295))
-    clean = partial(clean_chunk, shop, settings, profile, None, None)
+    corpus = CorpusConfig(source=str(shop.parent / "source"), target=str(shop.parent / "target"))
+    clean = partial(clean_chunk, shop, settings, profile, None, corpus)
     encode = partial(encode_chunk, shop, vocab, NUM_SHARDS, True)
-    gather = partial(gather_shard, shop, 3, shop / "train", False)
+    gather = partial(gather_shard, shop, 3, 0, shop / "train", False)
     return [list(run(clean, range(3), 1)), list(run(encode, range(3), 2)), list(run(gather, range(NUM_SHARDS), 1))]
 
 

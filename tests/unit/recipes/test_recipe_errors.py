@@ -133,6 +133,18 @@ def errors_of(text: str, *overrides: str) -> list[str]:
             "r.yaml:5: training.loss.r_drop: ...",
         ),
         (
+            "training: {guided_alignment: {weight: 0.1, layer: 6}}",
+            "r.yaml:5: training.guided_alignment.layer: ...",
+        ),
+        (
+            "training: {guided_alignment: {weight: 0.1, head: 8}}",
+            "r.yaml:5: training.guided_alignment.head: ...",
+        ),
+        (
+            "training: {guided_alignment: {weight: 0.1}}\nmodel: {family: recurrent, context: first}",
+            "r.yaml:5: training.guided_alignment.weight: ...",
+        ),
+        (
             "training: {schedule: {rate: 5e-4}}",
             "r.yaml:5: training.schedule.rate: ...",
         ),
@@ -237,7 +249,10 @@ def test_an_error_is_one_line_with_its_place_its_key_and_the_nearest_key(more: s
             "  dev: {target: b.de}",
             "r.yaml:5: data.dev.source: ...",
         ),
-        ("  weight: 2", "r.yaml:5: data.weight: ...belongs to data.train.0, data.dev or data.test.0"),
+        (
+            "  weight: 2",
+            "r.yaml:5: data.weight: ...belongs to data.train.0, data.dev, data.test.0 or training.guided_alignment",
+        ),
     ],
 )
 def test_an_error_in_data_is_one_line_with_its_place_and_its_key(more: str, line: str) -> None:
