@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +42,16 @@ BAHDANAU = RecurrentConfig(
 )
 BATCH = 64
 WARMUP = 100
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Use one thread: a second one that waits for the first, busily, would count as processor time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 Task = Callable[[Tensor, Tensor], Tensor]
 """From words and their lengths to the words to write."""
