@@ -31,10 +31,14 @@ def evaluate(
     tokenised: Annotated[bool, Option("--tokenised", help="Compute BLEU on text that is already tokenised.")] = False,
     lower_case: Annotated[bool, Option("--lower-case", help="Compute BLEU and chrF on lower-cased text.")] = False,
     compounds: Annotated[bool, Option("--compounds", help="Split compounds at hyphens before computing BLEU.")] = False,
+    comet: Annotated[
+        Path | None,
+        Option(metavar="PATH", help="Compute COMET too, with a COMET checkpoint (.ckpt) on this machine."),
+    ] = None,
     json: Annotated[Path | None, json_option("Write a JSON report")] = None,
     output: Annotated[list[Path] | None, output_option("Write a model's translations to FILE (repeatable).")] = None,
 ) -> None:
-    """Score translations by BLEU, chrF and TER, with confidence intervals and signatures.
+    """Score translations by BLEU, chrF and TER, and by COMET on request, with confidence intervals and signatures.
 
     The scores equal those of the sacrebleu command. Each other system is compared with the first by paired bootstrap
     resampling. To compare with papers that report tokenised lower-cased BLEU, give --tokenised --lower-case.
@@ -47,6 +51,7 @@ def evaluate(
 
     from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
     from dragoman.cli.progress import show_progress
+    from dragoman.evaluation.comet import load_comet
     from dragoman.evaluation.metric_options import MetricOptions, parse_metrics
     from dragoman.evaluation.report import evaluate_outputs, gather_outputs, is_bundle
     from dragoman.evaluation.text_files import read_sides, read_text
@@ -72,13 +77,16 @@ def evaluate(
         references.insert(0, in_pairs)
     if not references:
         raise ValueError("no reference translations: give --reference FILE, or --pairs FILE")
+    if comet is not None and text is None:
+        raise ValueError("--comet reads the source too: add --source FILE")
+    comet_model = None if comet is None else load_comet(comet)
     with show_progress() as progress:
         outputs = gather_outputs(systems, text, references, progress)
         for path, of_model in zip(paths, (each for each in outputs if each.kind == "bundle"), strict=False):
             write_output(path, "".join(f"{line}\n" for line in of_model.lines))
         progress("score", 0, None)
         command = shlex.join(["dragoman", *sys.argv[1:]])
-        report = evaluate_outputs(outputs, text, references, names, options, command)
+        report = evaluate_outputs(outputs, text, references, names, options, command, comet_model)
     if json is not None:
         write_output(json, report.model_dump_json(indent=2) + "\n")
     console = Console(highlight=False, markup=False, stderr=json == STDOUT)

@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from dragoman.config import Config
+from dragoman.evaluation.comet import CometModel, compare_by_comet
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import Metrics, MetricScore, compare
 from dragoman.evaluation.text_files import TextFile, TextFileInfo, read_text, require_same_length
@@ -73,7 +74,7 @@ class EvaluationReport(Config):
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """The sacreBLEU signature of each metric, which is the same for all systems."""
+        """The signature of each metric, which is the same for all systems."""
         return tuple(f"{score.metric}|{score.signature}" for score in self.systems[0].scores)
 
 
@@ -114,9 +115,17 @@ def evaluate_outputs(
     metrics: Metrics,
     options: MetricOptions,
     command: str,
+    comet: CometModel | None = None,
 ) -> EvaluationReport:
-    """Score all systems against the references, and compare the other systems with the first."""
-    by_system = compare([output.lines for output in outputs], [text.lines for text in references], metrics, options)
+    """Score all systems against the references, and compare the other systems with the first.
+
+    COMET compares with the first reference, and needs the source.
+    """
+    lines = [output.lines for output in outputs]
+    by_system = compare(lines, [text.lines for text in references], metrics, options)
+    if comet and source:
+        learned = compare_by_comet(comet, lines, source.lines, references[0].lines)
+        by_system = [(*scores, score) for scores, score in zip(by_system, learned, strict=True)]
     return EvaluationReport(
         command=command,
         dragoman=__version__,
