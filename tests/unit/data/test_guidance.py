@@ -98,6 +98,7 @@ def words_of(pieces: list[str]) -> list[int]:
     return (np.cumsum([piece.startswith("▁") for piece in pieces]) - 1).tolist()
 
 
+@pytest.mark.slow
 def test_links_stay_with_their_pairs_in_shards_and_in_changed_copies(tmp_path: Path) -> None:
     prepared = prepare(settings(write(tmp_path), title_case=0.3, phrases=0.05), tmp_path / "out", num_workers=2)
     rows = read_all(prepared, Vocab.load(tmp_path / "out"))

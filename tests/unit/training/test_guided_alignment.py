@@ -121,6 +121,7 @@ def test_weights_of_zero_have_a_finite_loss() -> None:
     assert alignment_loss(weights, guide, GuidedAlignmentConfig(rows="written")) < 50
 
 
+@pytest.mark.slow
 def test_a_head_follows_the_links_after_some_updates() -> None:
     model, (source, target) = small_model(), pairs()
     guide, guided = diagonal_guide(source, target), GuidedAlignmentConfig(weight=1.0)
