@@ -13,9 +13,7 @@ run, with and without --lines.
 """
 
 import random
-import re
 import string
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +21,7 @@ from report import option_parser, print_values
 from texts import read_lines
 
 import dragoman
+from dragoman.data.text_changes import TextPair, to_title_case, to_upper_case
 from dragoman.evaluation.metrics import MetricScore, score_translations
 
 TEXTS = Path(__file__).parent / "everyday_dev.tsv"
@@ -52,11 +51,6 @@ def read_texts(path: Path) -> list[EverydayText]:
         if len(row) != len(header):
             raise SystemExit(f"{path}, line {number}: {len(row)} columns: give {len(header)}, separated by tabs")
     return [EverydayText(*row) for row in rows]
-
-
-def title_case(line: str) -> str:
-    """Return the line with the first letter of each word in upper case."""
-    return re.sub(r"(?<!\S)[^\w\s]*\w", lambda start: start.group().upper(), line)
 
 
 def mistype(word: str, draw: random.Random) -> str:
@@ -119,10 +113,12 @@ def score_groups(texts: list[EverydayText], translations: list[str]) -> dict[str
 def score_variants(model: dragoman.Model, sources: list[str], references: list[str]) -> dict[str, float]:
     """Print BLEU of a dev set as it is, in upper case, in title case and with typing errors; return the figures."""
     mistyped = [add_typing_errors(line, number) for number, line in enumerate(sources, 1)]
-    variants: dict[str, tuple[Iterable[str], list[str]]] = {
+    pairs = list(map(TextPair, sources, references))
+    upper, title = [list(map(change, pairs)) for change in (to_upper_case, to_title_case)]
+    variants = {
         "as it is": (sources, references),
-        "upper case": (map(str.upper, sources), [line.upper() for line in references]),
-        "title case": (map(title_case, sources), [title_case(line) for line in references]),
+        "upper case": ([pair.source for pair in upper], [pair.target for pair in upper]),
+        "title case": ([pair.source for pair in title], [pair.target for pair in title]),
         "typing errors": (mistyped, references),
     }
     changed = sum(line != source for line, source in zip(mistyped, sources, strict=True))

@@ -91,12 +91,6 @@ def test_a_typing_error_changes_at_most_two_letters(everyday: ModuleType) -> Non
     assert all(result.startswith("B") and 3 <= len(result) <= 5 for result in results)
 
 
-def test_title_case_changes_first_letters_alone(everyday: ModuleType) -> None:
-    assert everyday.title_case('"where\'s the über-old café?"  he (once) asked.') == (
-        '"Where\'s The Über-old Café?"  He (Once) Asked.'
-    )
-
-
 @pytest.mark.parametrize("content", ["", "english\tgerman\n", HEADER, HEADER + "word\tnew\tdog\tHund\n"])
 def test_another_table_is_rejected(everyday: ModuleType, tmp_path: Path, content: str) -> None:
     (tmp_path / "texts.tsv").write_text(content, encoding="utf-8")

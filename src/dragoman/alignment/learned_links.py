@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from dragoman.alignment.links import Links, swap
 from dragoman.alignment.symmetrise import Symmetrisation, symmetrise_all
-from dragoman.data.word_aligner import WordAligner
+from dragoman.data.word_aligner import align_both_directions
 from dragoman.io.progress import Progress, ignore_progress
 
 
@@ -16,9 +16,8 @@ def learn_both_directions(
     sources: Sequence[str], targets: Sequence[str], progress: Progress = ignore_progress
 ) -> tuple[list[Links], list[Links]]:
     """Return the links that link each target word to a source word, and those that link each source word."""
-    forward = _learn(sources, targets, progress, "forward")
-    backward = _learn(targets, sources, progress, "backward")
-    return forward, [swap(links) for links in backward]
+    forward, backward = align_both_directions(sources, targets, progress)
+    return best_links(forward), [swap(links) for links in best_links(backward)]
 
 
 def learn_links(
@@ -34,13 +33,6 @@ def learn_links(
 def best_links(best: Sequence[Int64[ndarray, " _"]]) -> list[Links]:
     """Return the word links of each pair, given the source word of each target word, or -1."""
     return [_links(words) for words in best]
-
-
-def _learn(sources: Sequence[str], targets: Sequence[str], progress: Progress, direction: str) -> list[Links]:
-    def report(what: str, done: int, total: int | None = None, unit: str = "") -> None:
-        progress(f"{what}, {direction}", done, total, unit)
-
-    return best_links(WordAligner(sources, targets, report).best(sources, targets, report))
 
 
 def _links(words: Int64[ndarray, " target_words"]) -> Links:

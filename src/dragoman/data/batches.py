@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float32, Int32, Int64
 from numpy import ndarray
 
-from dragoman.data.guidance import WordStarts, token_weights
 from dragoman.data.manifest import Manifest, Prepared
 from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, EpochPlan, plan_order
 from dragoman.data.shards import Shard, ShardRows, ShardTexts
+from dragoman.data.word_links import WordStarts, token_weights
 from dragoman.text.vocab import PAD, Vocab
 
 MAX_OPEN = 64

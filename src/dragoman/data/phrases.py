@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from dragoman.data.text_changes import TextPair
-from dragoman.data.word_aligner import PUNCTUATION, WordAligner
+from dragoman.data.word_aligner import PUNCTUATION, align_both_directions
 from dragoman.io.progress import Progress, ignore_progress
 
 MAX_WORDS: Final = 3
@@ -36,8 +36,7 @@ def mine_phrases(
     sources: Sequence[str], targets: Sequence[str], progress: Progress = ignore_progress
 ) -> list[TextPair]:
     """Return words and phrases that occur several times with the same translation, the most frequent first."""
-    forward = WordAligner(sources, targets, progress).best(sources, targets, progress)
-    backward = WordAligner(targets, sources, progress).best(targets, sources, progress)
+    forward, backward = align_both_directions(sources, targets, progress)
     source, target = _split(sources), _split(targets)
     linked = _link_one_to_one(forward, backward, source.lengths, target.lengths)
     counts: Counter[TextPair] = Counter()

@@ -25,7 +25,6 @@ from pydantic import Field
 from dragoman.config import Config
 from dragoman.data.augment import AddedPair, AugmentConfig, change_phrases, random_of
 from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
-from dragoman.data.guidance import attach_links, no_links
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.pair_cleaning import HeldOut, hold_out, profile_of
 from dragoman.data.phrases import mine_phrases
@@ -42,6 +41,7 @@ from dragoman.data.prepare_tasks import (
 )
 from dragoman.data.shards import to_lists
 from dragoman.data.text_changes import TextPair
+from dragoman.data.word_links import attach_links, no_links
 from dragoman.io.durable import UNFINISHED, FileInfo, find_damage, write_durably
 from dragoman.io.lock import locked
 from dragoman.io.processes import in_processes

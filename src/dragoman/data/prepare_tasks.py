@@ -18,10 +18,10 @@ from numpy import ndarray
 from dragoman.config import Config
 from dragoman.data.augment import AddedPair, AugmentConfig, change_pairs, random_of
 from dragoman.data.corpus import Chunk, CorpusConfig
-from dragoman.data.guidance import LinkedPair, parse_links
 from dragoman.data.pair_cleaning import CleanPairs, HeldOut, LengthProfile, clean_pairs
 from dragoman.data.shards import ShardInfo, ShardTexts, load_batch, save_batch, to_lists, to_ragged, write_shard
 from dragoman.data.text_changes import TextPair
+from dragoman.data.word_links import LinkedPair, parse_links
 from dragoman.io.durable import find_damage, write_durably
 from dragoman.text.cleaning import CleanConfig
 from dragoman.text.cleaning_report import EXAMPLES, CleaningReport

@@ -50,7 +50,7 @@ def write_shard(
 ) -> ShardInfo:
     """Sort the pairs by length cell and write them.
 
-    `lines` are the line numbers in the corpus, from 0; `links` are word links, as `guidance.py` describes.
+    `lines` are the line numbers in the corpus, from 0; `links` are word links, as `word_links.py` describes.
     """
     counts = [source.num_rows, target.num_rows, len(lines), *map(len, texts or ())]
     if len(set(counts)) > 1:

@@ -31,7 +31,7 @@ _PRIOR: Final = 0.1
 
 _ROUNDS: Final = 5
 _MAX_CELLS: Final = 40_000_000
-"""The number of word pairs to learn from at most, which limits memory to about 2 GB; pairs are left out evenly."""
+"""The number of word pairs to learn from at most, which limits memory; pairs are left out evenly."""
 
 _CELLS_AT_ONCE: Final = 1_000_000
 _LONGEST: Final = 100
@@ -39,6 +39,9 @@ _LONGEST: Final = 100
 
 PUNCTUATION: Final = re.compile(r"^[\W_]+|[\W_]+$")
 """Punctuation before and after a word."""
+
+WordLinks = Int64[ndarray, " _words"]
+"""For each word of a sentence, the index of the linked word in the other sentence, or -1."""
 
 _Item = TypeVar("_Item")
 _Sides = tuple[_Item, _Item]
@@ -80,8 +83,8 @@ class WordAligner:
 
     def best(
         self, source: Sequence[str], target: Sequence[str], progress: Progress = ignore_progress
-    ) -> list[Int64[ndarray, " target_words"]]:
-        """Return, for each pair, the index of the source word that each target word is linked to, or -1."""
+    ) -> list[WordLinks]:
+        """Return the source word that each target word is linked to, for each pair."""
         sides = _number((source, target), self._ids, progress)
         best = np.full(len(sides[1].ids), -1)
         for part in _split(*sides, np.arange(len(source))):
@@ -91,6 +94,20 @@ class WordAligner:
             best[sides[1].indices(part)] = table.best(probability)
             progress("align words", int(part[-1]) + 1, len(source), "pairs")
         return np.split(best, np.cumsum(sides[1].lengths))[:-1]
+
+
+def align_both_directions(
+    sources: Sequence[str], targets: Sequence[str], progress: Progress = ignore_progress
+) -> tuple[list[WordLinks], list[WordLinks]]:
+    """Learn from the pairs in both directions; return the source word of each target word, and the other way around."""
+
+    def align(direction: str, left: Sequence[str], right: Sequence[str]) -> list[WordLinks]:
+        def report(what: str, done: int, total: int | None = None, unit: str = "") -> None:
+            progress(f"{what}, {direction}", done, total, unit)
+
+        return WordAligner(left, right, report).best(left, right, report)
+
+    return align("forward", sources, targets), align("backward", targets, sources)
 
 
 class _Words(NamedTuple):

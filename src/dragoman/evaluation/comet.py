@@ -22,7 +22,7 @@ from dragoman.io.durable import hash_file
 _SEED: Final = 12345
 """sacreBLEU's default seed, so that the resamples of all metrics are described alike."""
 _BATCH_SIZE: Final = 16
-_CHATTY: Final = ("comet", "pytorch_lightning", "sacrebleu", "transformers")
+_VERBOSE_LOGGERS: Final = ("comet", "pytorch_lightning", "sacrebleu", "transformers")
 """Loggers whose information would be printed once comet has set up logging."""
 
 
@@ -41,7 +41,7 @@ def load_comet(path: Path) -> CometModel:
     except ImportError as error:
         install = "pip install 'dragoman[comet]', in an environment of its own"
         raise ValueError(f"--comet needs the package unbabel-comet ({error}): {install}") from error
-    for name in _CHATTY:
+    for name in _VERBOSE_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     checkpoint = path / "checkpoints" / "model.ckpt" if path.is_dir() else path
     if not checkpoint.is_file():

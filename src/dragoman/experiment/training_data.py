@@ -12,9 +12,9 @@ from pydantic import Field
 from dragoman.config import Config
 from dragoman.data.batches import AddedCorpora, Reader, SubwordSampling
 from dragoman.data.corpus import check_corpora
-from dragoman.data.guidance import WordStarts
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.prepare import PrepareConfig, prepare, settings_of
+from dragoman.data.word_links import WordStarts
 from dragoman.experiment.dev_split import split_off
 from dragoman.experiment.guided_alignment import learn_missing_links, with_learned_links
 from dragoman.experiment.machine import this_machine

@@ -74,6 +74,7 @@ def test_capitals() -> None:
     pair = TextPair("where's the straße, Tom?", "wo ist die »straße«, Tom?")
     assert to_upper_case(pair) == ("WHERE'S THE STRASSE, TOM?", "WO IST DIE »STRASSE«, TOM?")
     assert to_title_case(pair) == ("Where's The Straße, Tom?", "Wo Ist Die »Straße«, Tom?")
+    assert to_title_case(TextPair("(an über-old  café)", "")).source == "(An Über-old  Café)"
 
 
 @given(st.text(st.sampled_from("abcdeäß ,.'x-1"), max_size=60), st.integers(0, 1000))
