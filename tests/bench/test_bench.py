@@ -84,6 +84,7 @@ SMALLEST: dict[str, list[str]] = {
     ],
     "translate_memory": ["--demo-lines", "20", "--toy-lines", "50", "--repeats", "1"],
     "triage": ["--text-only"],
+    "variants": ["{tmp}/variants", "--updates", "2", "--only", "all", "--lines", "4", *TINY_TRAINING],
 }  # fmt: skip
 STARTED_BY_OTHERS = {"load": "serve", "translate_side": "translate"}
 

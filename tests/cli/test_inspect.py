@@ -427,6 +427,16 @@ def test_a_place_that_cannot_be_written_to_is_named_by_the_system(run: Run, tmp_
     assert re.fullmatch(r"error: /proc/.*map\.csv.*: .*\n", done.err)
 
 
-def test_without_torch_the_error_names_what_to_install() -> None:
+def test_without_torch_and_without_an_alignment_head_the_error_names_what_to_install() -> None:
     done = bare(TEXT, *MODEL)
-    assert (done.returncode, done.stderr) == (2, "error: the package torch is missing: pip install 'dragoman[train]'\n")
+    assert done.returncode == 2
+    assert "pip install 'dragoman[train]'" in done.stderr
+
+
+@pytest.mark.slow
+def test_without_torch_the_alignment_head_is_shown_and_no_other() -> None:
+    done = bare("Where is the dog?", "--moses", "-")
+    assert (done.returncode, done.stdout) == (0, "0-0 1-1 2-2 3-3\n"), done.stderr
+    refused = bare("Where is the dog?", "--layer", "0")
+    assert refused.returncode == 2
+    assert "--layer" in refused.stderr

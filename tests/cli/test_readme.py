@@ -1,10 +1,17 @@
-"""The README and the guides do what they show: every ```console and ```python block is run, and its output compared."""
+"""The README and the guides do what they show: every ```console and ```python block is run, and its output compared.
+
+    python tests/cli/test_readme.py --write [PAGE ...]
+
+writes what the blocks print now into the pages (default: all but the README, which trains a model). Output that is
+shown with a line of three dots is left as it is, and named.
+"""
 
 import io
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from contextlib import redirect_stdout
 from html import unescape
 from pathlib import Path
@@ -118,3 +125,45 @@ def test_three_dots_stand_for_lines_and_nothing_else_does() -> None:
     assert not pattern("one\n...\nfour").fullmatch("one\ntwo\nthree\nfive\n")
     assert not pattern("one\n...\nfour").fullmatch("one twofour\n")
     assert not pattern("o.e").fullmatch("one\n")
+
+
+def rewrite(page: Path, place: Path) -> None:
+    """Run the blocks of a page, and write their output into it where another is shown."""
+    text, names = page.read_text(encoding="utf-8"), dict[str, object](__name__=page.stem)
+    os.chdir(place)
+    for language, block in blocks(page, "console", "python"):
+        if language == "console":
+            new = COMMAND.sub(lambda command: rewrite_command(page, *command.groups(), place=place), block)
+            text = text.replace(f"```console\n{block}", f"```console\n{new}")
+            continue
+        printed, below = io.StringIO(), text_below(page, block)
+        with redirect_stdout(printed):
+            exec(compile(block, page.name, "exec"), names)
+        if below is not None:
+            text = text.replace(f"{block}```\n\n```text\n{below}", f"{block}```\n\n```text\n{printed.getvalue()}")
+        else:
+            text = text.replace(block, rewrite_prints(block, printed.getvalue().splitlines()))
+    page.write_text(text, encoding="utf-8")
+
+
+def rewrite_prints(block: str, printed: list[str]) -> str:
+    lines = iter(printed)
+    return re.sub(r"^( *print\(.*\)  # ).*$", lambda line: line[1] + next(lines, ""), block, flags=re.MULTILINE)
+
+
+def rewrite_command(page: Path, command: str, shown: str, place: Path) -> str:
+    printed = without_trailing_space(run(command, place)) + "\n"
+    if pattern(shown).fullmatch(printed):
+        return f"$ {command}\n{shown}"
+    if "..." in shown.split("\n"):
+        print(f"{page.name}: other output than shown, to be changed by hand: $ {command}\n{printed}")
+        return f"$ {command}\n{shown}"
+    blank = "\n" if shown.endswith("\n\n") else ""
+    return f"$ {command}\n{printed.lstrip(chr(10))}{blank}"
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--write"]:
+    for changed in [Path(name).resolve() for name in sys.argv[2:]] or PAGES[1:]:
+        if blocks(changed, "console", "python"):
+            with tempfile.TemporaryDirectory() as folder:
+                rewrite(changed, Path(folder))

@@ -14,6 +14,10 @@ from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.options import SearchOptions
 from dragoman.export.ctranslate2 import weights_file
+from dragoman.inspection.export_trace import trace_export
+from dragoman.inspection.exports import moses
+from dragoman.inspection.inspector import Inspector
+from dragoman.inspection.view import choose
 from dragoman.io.durable import FileInfo
 from dragoman.translation.translator import Translator
 
@@ -97,3 +101,19 @@ def test_an_export_without_heads_cannot_align() -> None:
     bundle = open_bundle(GOLDEN)
     with pytest.raises(ValueError, match="has no alignment head"):
         ExportAligner(engine(bundle, ()), bundle.vocab)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [None, "Wo ist denn der Hund?"])
+def test_a_trace_without_torch_is_the_alignment_head_of_a_trace_with_it(target: str | None) -> None:
+    bundle = demo()
+    (head,) = bundle.info.alignment_heads
+    assert head.head is not None
+    with_torch, without = Inspector.of(bundle).trace(TEXTS[0], target), trace_export(bundle, TEXTS[0], target)
+    assert (without.source, without.target, without.free) == (with_torch.source, with_torch.target, target is None)
+    assert without.log_probabilities == pytest.approx(with_torch.log_probabilities, abs=1e-4)
+    ((name, weights),) = without.attention.items()
+    assert name == f"{head.layer}.{head.head}"
+    np.testing.assert_allclose(weights, with_torch.attention[head.layer][[head.head]], atol=1e-5)
+    ours, theirs = choose(without), choose(with_torch)
+    assert moses(without, ours) == moses(with_torch, theirs)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -80,6 +81,9 @@ class AlignRequest:
             self.write(self.learn(sources, targets), sources, targets, gold)
             return
         bundles = self.open_models(self.model)
+        if find_spec("torch") is None:
+            self.write({"model": self.align_by_export(bundles[0], sources, targets)}, sources, targets, gold)
+            return
         from dragoman.cli.align_run import AlignRun  # imports torch, which takes seconds: after all checks
 
         run = AlignRun(bundles, sources, targets, gold)
@@ -104,6 +108,19 @@ class AlignRequest:
             forward, backward = learn_both_directions(sources, targets, progress)
             symmetrised = symmetrise_all(forward, backward, self.method, progress)
         return {"forward": forward, "backward": backward, self.method: symmetrised}
+
+    def align_by_export(self, bundle: "Bundle", sources: list[str], targets: list[str]) -> "list[Links]":
+        """Return the links by the stored alignment head of one model, which needs no torch."""
+        from dragoman.alignment.export_aligner import ExportAligner
+        from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+        from dragoman.export.obstacles import find_alignment_obstacle
+
+        options = {"search": self.search or None, "layer": self.layer, "reverse": self.reverse}
+        others = [name for name, value in options.items() if value is not None]
+        reason = f"--{others[0]} needs torch" if others else find_alignment_obstacle(bundle.info.alignment_heads)
+        if reason is not None:
+            raise ValueError(f"{reason}: pip install 'dragoman[train]'")
+        return ExportAligner(CTranslate2Engine.load(bundle), bundle.vocab).links_of(sources, targets)
 
     def write(
         self, links: "dict[str, list[Links]]", sources: list[str], targets: list[str], gold: "list[Gold] | None"

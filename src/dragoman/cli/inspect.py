@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
@@ -22,6 +23,7 @@ from dragoman.cli.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from dragoman.attention.kinds import Kind
+    from dragoman.bundle import Bundle
     from dragoman.bundle.alignment_head import Measure, Rows
     from dragoman.cli.inspect_output import InspectResult
     from dragoman.inspection.trace import Trace
@@ -148,6 +150,8 @@ class InspectRequest:
 
             return InspectResult(Trace.load(self.trace))
         bundle = open_model(self.model or "demo")
+        if find_spec("torch") is None:
+            return self._inspect_export(bundle)
         from dragoman.inspection.inspector import Inspector  # imports torch, which takes seconds: after all checks
         from dragoman.inspection.intervene import counterfactual
 
@@ -159,6 +163,18 @@ class InspectRequest:
             return InspectResult(plain, counterfactual=count)
         changed = inspector.trace(text, self.target, interventions=changes, history=self.history)
         return InspectResult(changed, plain, count)
+
+    def _inspect_export(self, bundle: "Bundle") -> "InspectResult":
+        """Trace the alignment head alone, which needs no torch."""
+        from dragoman.cli.inspect_output import InspectResult
+        from dragoman.inspection.export_trace import trace_export
+
+        why = "without torch only the alignment head can be shown (pip install 'dragoman[train]' for the others)"
+        self._refuse(
+            why, "kind", "layer", "head", "measure", "heads", "without", "uniform", "counterfactual", "history"
+        )
+        (text,) = self.sentence or []
+        return InspectResult(trace_export(bundle, text, self.target, self.beam))
 
     def _choose_map(self, trace: "Trace") -> "MapChoice":
         from dragoman.inspection.view import choose

@@ -114,7 +114,9 @@ def view(
     off = heads_off(trace, name)
     matrix = _of_head(maps, head, off).astype(np.float32)
     names = labels(trace, kind, rows)
-    caption = f"{name}, {_describe_head(head, len(maps), off)}: {describe(trace, kind, rows, measure)}"
+    is_single = name.rpartition(".")[2].isdecimal()  # a trace without torch has one head, named by layer and number
+    which = "" if is_single else f", {_describe_head(head, len(maps), off)}"
+    caption = f"{name}{which}: {describe(trace, kind, rows, measure)}"
     return MapView(matrix, names.rows, names.columns, names.sinks, caption, names.sink_rows)
 
 
