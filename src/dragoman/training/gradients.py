@@ -17,10 +17,20 @@ from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_batch
 from dragoman.training.shapes import pad_batch, pad_guide
 
-MAX_MICROBATCHES = 64
-"""The maximum number of microbatches per batch: smaller microbatches save hardly any memory."""
+LESS_MEMORY = "use a smaller model, lower training.batch.tokens, or start fewer --processes"
 
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+
+
+class ExchangeMemoryError(RuntimeError):
+    """Raised when memory runs out while gradients are exchanged: all processes must start again.
+
+    The other processes have a part of these gradients. `num_microbatches` is the number to start again with.
+    """
+
+    def __init__(self, num_microbatches: int) -> None:
+        super().__init__(f"memory ran out: starting again with {num_microbatches} microbatches per batch")
+        self.num_microbatches = num_microbatches
 
 
 class Gradients:
@@ -34,6 +44,8 @@ class Gradients:
         self.is_bfloat16 = config.precision == "bfloat16"
         self.num_microbatches = 1 if config.pieces == "auto" else config.pieces
         self._is_syncing = False
+        self._num_rows = 0
+        """The rows of the current microbatch."""
 
     def of_update(self, batches: Sequence[Batch]) -> float:
         """Compute the gradients of an update, and return the summed loss of this process.
@@ -48,14 +60,20 @@ class Gradients:
         self.objective.zero_grad()
 
     def _fit(self, compute: Callable[[], float]) -> float:
-        """Call `compute`; if memory runs out, double the number of microbatches and try again."""
+        """Call `compute`; while memory runs out, double the number of microbatches and try again.
+
+        Raise ValueError if memory does not hold a single row.
+        """
         while True:
             try:
                 return compute()
             except (RuntimeError, MemoryError) as error:
-                # Once syncing has begun, other processes have a part of these gradients: then all must start again.
-                if not is_out_of_memory(error) or self.num_microbatches >= MAX_MICROBATCHES or self._is_syncing:
+                if not is_out_of_memory(error):
                     raise
+                if self._num_rows == 1:
+                    raise ValueError(f"memory does not hold the gradients of a single pair: {LESS_MEMORY}") from error
+                if self._is_syncing:
+                    raise ExchangeMemoryError(2 * self.num_microbatches) from error
             self.objective.zero_grad()
             release_free_memory()
             self.num_microbatches *= 2
@@ -73,6 +91,7 @@ class Gradients:
         return sum(losses)
 
     def _of_microbatch(self, source: Tensor, target: Tensor, guide: Tensor | None, sync: bool) -> float:
+        self._num_rows = source.shape[0]
         with nullcontext() if sync else self.group.no_sync(self.objective):
             with torch.autocast("cpu", torch.bfloat16, enabled=self.is_bfloat16):
                 loss: Tensor = self.objective(source, target, *([] if guide is None else [guide]))

@@ -14,13 +14,14 @@ import torch
 from dragoman.data.batches import Batch, Reader
 from dragoman.data.loader import load_batches
 from dragoman.data.order import updates
+from dragoman.io.durable import write_durably
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.vocab import PAD
 from dragoman.training.allocator import release_free_memory
 from dragoman.training.averages import MovingAverage, Snapshots, Weights, average_files, copy_weights, set_weights
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.config import CHECKPOINTS, TrainingConfig
-from dragoman.training.gradients import Gradients
+from dragoman.training.gradients import LESS_MEMORY, ExchangeMemoryError, Gradients, is_out_of_memory
 from dragoman.training.optimizer import Adam
 from dragoman.training.parallel import Group, full_tensor, gather_weights
 from dragoman.training.schedule import SchedulePoint, learning_rate
@@ -41,6 +42,9 @@ REPORT_S: Final = 0.5
 
 FIRST_LOGGED: Final = (1, 2, 5, 10, 20)
 """The first updates to log if `log_every` is larger: on a slow machine, the first `log_every` updates take minutes."""
+
+MICROBATCHES: Final = ".microbatches"
+"""A file in the run folder: the number of microbatches to start again with after memory ran out in an exchange."""
 
 Validate = Callable[[Seq2Seq[Any, Any]], Mapping[str, Any]]
 """A validation function: every process calls it with the same weights and gets the same scores, by name."""
@@ -122,6 +126,7 @@ class Trainer(Stateful):
         """The updates since the last `progress` event."""
         self.saved_at = 0.0
         """The elapsed seconds at the newest checkpoint."""
+        self.microbatches_file = folder / MICROBATCHES
         self.requests = SignalRequests(folder / SAVE, self._on_interrupt)
         self.is_save_requested = self.is_end_requested = False
         self.checkpoints = Checkpoints(folder / CHECKPOINTS, config.checkpoints.keep, self.group)
@@ -135,9 +140,16 @@ class Trainer(Stateful):
         loader = closing(load_batches(self.reader, indices, self.config.loader_workers))
         with self.requests.handle(), loader as batches:
             while not (reason := self.stop_reason()):
-                self._step(batches)
+                try:
+                    self._step(batches)
+                except (RuntimeError, MemoryError) as error:
+                    if self.group.world_size > 1 or not is_out_of_memory(error):
+                        raise  # several processes start again
+                    raise ValueError(f"memory ran out in update {self.update:,}: {LESS_MEMORY}") from error
         self.checkpoints.finish()
         self._report_checkpoints()
+        if self.group.is_first:
+            self.microbatches_file.unlink(missing_ok=True)
         return self.finish(reason)
 
     @property
@@ -173,11 +185,20 @@ class Trainer(Stateful):
                 self.snapshots.clear()
             if self.config.pieces == "auto":
                 self._try_longest()
-            return
-        self.load_state_dict(manifest.state)
-        self.checkpoints.load(manifest, self.state_dict())
-        now, then = (self.group.world_size, torch.get_num_threads()), (manifest.processes, manifest.threads)
-        self._emit("resumed", last=self.budget.last, **({} if now == then else {"now": now, "then": then}))
+        else:
+            self.load_state_dict(manifest.state)
+            self.checkpoints.load(manifest, self.state_dict())
+            now, then = (self.group.world_size, torch.get_num_threads()), (manifest.processes, manifest.threads)
+            self._emit("resumed", last=self.budget.last, **({} if now == then else {"now": now, "then": then}))
+        self._read_microbatches()
+
+    def _read_microbatches(self) -> None:
+        """Use the number of microbatches that a process without memory has left for this start, if it is larger."""
+        is_noted = self.group.is_first and self.microbatches_file.exists()
+        count = self.group.broadcast_from_first(int(self.microbatches_file.read_text()) if is_noted else 0)
+        if count > self.num_microbatches:
+            self.num_microbatches = count
+            self._set_microbatches(count)
 
     def _try_longest(self) -> None:
         """Find the number of microbatches with which the longest batch fits into memory, before the first update."""
@@ -254,7 +275,11 @@ class Trainer(Stateful):
         rate = learning_rate(self.config.schedule, SchedulePoint(self.update, self.budget.last, self.d_model))
         self.optimizer.set_rate(rate)
         own = [next(batches) for _ in range(self.config.batches_per_update // self.group.world_size)]
-        total = self.gradients.of_update(own)
+        try:
+            total = self.gradients.of_update(own)
+        except ExchangeMemoryError as error:
+            write_durably(self.microbatches_file, str(error.num_microbatches).encode())
+            raise
         loss, target_tokens, tokens = self.reduce(total, own)
         gradient = self.scale_gradient(target_tokens)
         rejection = self.guard.check(loss / target_tokens, gradient)

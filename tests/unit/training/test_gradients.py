@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.training.gradients import MAX_MICROBATCHES, is_out_of_memory, split_batch
+from dragoman.training.gradients import is_out_of_memory, split_batch
 from dragoman.training.loss import Objective
 from dragoman.training.trainer import Trainer
 
@@ -108,12 +108,32 @@ def test_auto_tries_the_longest_batch_first(trainer: Callable[..., Trainer]) -> 
     assert [(event["event"], event["pieces"]) for event in made.told] == [("pieces", 2)]  # type: ignore[attr-defined]
 
 
-def test_what_no_cutting_cures_is_raised(trainer: Callable[..., Trainer]) -> None:
+def test_batches_are_cut_down_to_single_rows(trainer: Callable[..., Trainer]) -> None:
+    made = trainer({"stop": {"updates": 3}})
+    objective = narrow(made, room=1)
+    made.run()
+    assert set(objective.read) == {1}
+    assert len([event for event in made.told if event["event"] == "update"]) == 3  # type: ignore[attr-defined]
+
+
+def test_memory_for_less_than_one_row_is_an_error_for_the_user(trainer: Callable[..., Trainer]) -> None:
     made = trainer({"stop": {"updates": 1}})
     narrow(made, room=0)
-    with pytest.raises(RuntimeError, match="can't allocate memory"):
+    with pytest.raises(ValueError, match="single pair"):
         made.run()
-    assert made.gradients.num_microbatches == MAX_MICROBATCHES
+
+
+def test_memory_that_runs_out_outside_of_the_gradients_is_an_error_for_the_user(
+    trainer: Callable[..., Trainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trainer({"stop": {"updates": 3}})
+
+    def step() -> None:
+        raise RuntimeError(WORDS)
+
+    monkeypatch.setattr(made.optimizer, "step", step)
+    with pytest.raises(ValueError, match="memory ran out in update 1"):
+        made.run()
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory(trainer: Callable[..., Trainer]) -> None:
