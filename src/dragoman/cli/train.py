@@ -30,6 +30,9 @@ Targets = Annotated[list[str] | None, Option(metavar="FILE", help="Translations 
 Pairs = Annotated[list[str] | None, Option(metavar="FILE", help=f"{PAIRS_HELP} (repeatable).")]
 Time = Annotated[str | None, Option(metavar="TIME", help="Time limit, such as 1h30m; default without a recipe: 60m.")]
 Processes = Annotated[int | None, Option(min=1, metavar="N", help="Training processes; default: up to one per core.")]
+Timeout = Annotated[
+    str, Option(metavar="TIME", help="Restart all processes when one has waited so long for another; default: 10m.")
+]
 TensorBoard = Annotated[bool, Option("--tensorboard", help="Also write logs for TensorBoard.")]
 
 
@@ -43,6 +46,7 @@ def train(
     fields: FieldsOption = None,
     time: Time = None,
     processes: Processes = None,
+    timeout: Timeout = "10m",
     tensorboard: TensorBoard = False,
     changed: Annotated[bool, Option("--changed", help="Resume the run even if the recipe has changed.")] = False,
     recipe_only: Annotated[bool, Option("--recipe-only", help="Write DIR/recipe.yaml for editing, and stop.")] = False,
@@ -80,6 +84,7 @@ def train(
         fields=fields,
         time=time,
         processes=processes,
+        timeout=timeout,
         tensorboard=tensorboard,
         allow_changes=changed,
         command=shlex.join(["dragoman", *sys.argv[1:]]),

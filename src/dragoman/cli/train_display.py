@@ -129,7 +129,8 @@ _LINES: Final = {
     "score": "{test_set}: {metric} {value:.1f} ({low:.1f} to {high:.1f})  {signature}",
     "export": "exported for CTranslate2: {identical:,} of {texts:,} dev sentences are translated as with torch",
     "not exported": "not exported for CTranslate2: {reason}",
-    "process lost": "a training process was lost; resuming from the last checkpoint",
+    "process lost": "{reason}; resuming from the last checkpoint",
+    "stalled": "{message}",
     "end": "{at}  end: {why}; keeping {kept}",
 }
 """Format of the line for each event, with the fields of the event and those added by `describe_event`."""

@@ -6,6 +6,7 @@ torch is imported late, so that errors in a request are reported quickly.
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -13,11 +14,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Client, Listener
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dragoman.experiment.log import Event, EventCallback
 from dragoman.experiment.request import TrainRequest
 from dragoman.io.processes import exit_with_parent, num_cores
+from dragoman.training.config import TIMEOUT, format_duration, parse_duration
 from dragoman.training.signals import SAVE, TERMINATED, handle_signals, is_main_thread
 
 RESTARTS: Final = 10
@@ -25,6 +28,9 @@ RESTARTS: Final = 10
 
 SECONDS_TO_STOP: Final = 300
 """The time for a validation and a checkpoint after a signal, before torch kills the training processes."""
+
+USER_ERROR: Final = 2
+"""The exit code for an error that the user has to fix."""
 
 T = TypeVar("T")
 
@@ -98,6 +104,7 @@ class LocalProcesses(Launcher):
         try:
             with supervisor.receiving() as address, _environment(variables), saving:
                 options = {"command": request.command, "tensorboard": request.tensorboard, "address": address}
+                options["timeout"] = parse_duration(request.timeout)
                 # -P: a file such as random.py in the current folder is no part of Python.
                 arguments = ("-P", "-m", "dragoman.experiment.worker", str(folder), json.dumps(options))
                 elastic_launch(config, sys.executable)(*arguments)
@@ -115,23 +122,45 @@ class LocalProcesses(Launcher):
 class Torchrun(Launcher):
     """A launcher for the processes that torchrun started, on one machine or on several with a shared folder."""
 
+    def __init__(self, timeout: float = parse_duration(TIMEOUT)) -> None:
+        """Set the seconds that a process waits for the others before it raises an error."""
+        self._timeout = timeout
+
     def __enter__(self) -> "Torchrun":
         from dragoman.training.parallel import init_group
 
         self._agent = os.getppid()
         exit_with_parent(self._agent)  # a torchrun that was killed can start none of us again: others may train here
         self._joined = ExitStack()
-        self._group = self._joined.enter_context(init_group())
+        self._group = self._joined.enter_context(init_group(self._timeout))
+        self._preparing = self._group.new_process_group()  # the others wait longer while the first prepares the text
         self.is_first = self._group.is_first
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Leave the process group; if another process was lost, exit, so that torchrun restarts all processes."""
+        """Leave the process group; if another process was lost, exit, so that torchrun restarts all processes.
+
+        An error that the user has to fix ends torchrun, which would otherwise restart the processes in vain.
+        """
         self._joined.close()
         if error is not None and is_lost_process(error):
             if os.getppid() == self._agent:
-                print(LOST, file=sys.stderr, flush=True)
+                print(f"{describe_loss(error)}; resuming from the last checkpoint", file=sys.stderr, flush=True)
             os._exit(1)  # a checkpoint that is still being written waits for the lost process
+        if isinstance(error, ValueError) or (isinstance(error, SystemExit) and error.code == USER_ERROR):
+            self._end_torchrun()
+
+    def _end_torchrun(self) -> None:
+        """Send SIGTERM to torchrun, once; this process ignores the SIGTERM that torchrun sends in turn."""
+        errors = os.environ.get("TORCHELASTIC_ERROR_FILE")  # in a folder of this attempt and this process
+        if not errors or "TORCHELASTIC_RUN_ID" not in os.environ or os.getppid() != self._agent:
+            return
+        try:
+            (Path(errors).parents[1] / "ended").touch(exist_ok=False)
+        except OSError:  # another process was faster; a second signal would disturb torchrun's end
+            return
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.kill(self._agent, signal.SIGTERM)
 
     def num_processes(self, requested: int | None, _batches_per_update: int) -> int:
         """Return the number of processes that torchrun started."""
@@ -155,9 +184,9 @@ class Torchrun(Launcher):
                 outcome = ("", work())
             except ValueError as error:
                 outcome = (str(error), None)
-        message, result = self._group.broadcast_from_first(outcome)
+        message, result = self._group.broadcast_from_first(outcome, self._preparing)
         if message:
-            raise ValueError(message) if self.is_first else SystemExit(2)
+            raise ValueError(message) if self.is_first else SystemExit(USER_ERROR)
         value: T = result
         return value
 
@@ -168,22 +197,27 @@ class Torchrun(Launcher):
         train_model(request.out, self._group, on_event, request.command, request.tensorboard)
 
 
-LOST: Final = "a training process was lost; resuming from the last checkpoint"
-
-
-def default_launcher() -> Launcher:
+def default_launcher(timeout: float) -> Launcher:
     """Return the default launcher: under torchrun, Torchrun; in the main thread, LocalProcesses; else Launcher.
 
     Only the main thread can handle signals and supervise processes.
     """
     if "RANK" in os.environ:
-        return Torchrun()
+        return Torchrun(timeout)
     return LocalProcesses() if is_main_thread() else Launcher()
 
 
 def is_lost_process(error: BaseException) -> bool:
     """Return True if an error means that another training process was lost."""
     return isinstance(error, RuntimeError) and "gloo" in str(error)
+
+
+def describe_loss(error: BaseException) -> str:
+    """Return what is known about a lost process: another process was silent for the timeout, or has ended."""
+    if found := re.search(r"[Tt]imed out waiting (?:for )?(\d+)ms", str(error)):
+        seconds = format_duration(int(found[1]) / 1000)
+        return f"a training process waited {seconds} for another (--timeout)"
+    return "a training process was lost"
 
 
 def send_report(address: str, report: Event | None) -> None:

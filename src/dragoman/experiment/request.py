@@ -21,7 +21,7 @@ from dragoman.io.progress import Progress
 from dragoman.recipes.catalog import library_path, recipe_names
 from dragoman.recipes.expansion import absolute_path
 from dragoman.recipes.recipe import load_recipe, override_recipe
-from dragoman.training.config import parse_duration
+from dragoman.training.config import TIMEOUT, parse_duration
 
 _YAML: Final = (".yaml", ".yml")
 
@@ -52,6 +52,8 @@ class TrainRequest:
     """The maximum training time, such as `45m`."""
     processes: int | None = None
     """The number of training processes; None: the largest divisor of `batches_per_update`, up to one per core."""
+    timeout: str = TIMEOUT
+    """The time that a training process waits for the others before all are restarted."""
     tensorboard: bool = False
     allow_changes: bool = False
     """Resume a run even if the recipe has changed."""

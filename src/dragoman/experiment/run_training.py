@@ -34,6 +34,7 @@ from dragoman.experiment.training_data import TrainingData, prepare_run
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.recipes.recipe import Recipe, dump_recipe, load_recipe, with_absolute_paths
 from dragoman.text.cleaning import Problem
+from dragoman.training.config import parse_duration
 from dragoman.training.signals import TERMINATED, Terminated, handle_signals
 
 
@@ -69,7 +70,7 @@ def run_training(
     raises SystemExit.
     """
     folder = request.out
-    launcher = launcher or default_launcher()
+    launcher = launcher or default_launcher(parse_duration(request.timeout))
     with launcher, handle_signals(_exit, signal.SIGTERM), ExitStack() as lock:
         notify = on_event if launcher.is_first else ignore_event
         try:

@@ -1,6 +1,7 @@
 """Train a prepared run: build, train and score the model, and write the bundle."""
 
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -37,6 +38,7 @@ from dragoman.training.config import GuidedAlignmentConfig
 from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import REPORT_S, Trainer, TrainingResult
+from dragoman.training.watchdog import Watchdog
 from dragoman.translation.export_check import ENOUGH, export_bundle
 
 CURVES: Final = "curves.png"
@@ -69,10 +71,13 @@ def train_model(
         notify = partial(_notify, (log, on_event, probe, save_best), folder, recipe.name)
         notify(_begin_event(recipe, data, model))
         few = dev.first(validation.max_pairs)
-        validator = Validator(few, vocab, validation.search, validation.reading, validation.samples, group)
+        watchdog = Watchdog(folder, group, partial(_report_stall, group, notify))
+        samples_and_group = (validation.samples, group, watchdog.progress)
+        validator = Validator(few, vocab, validation.search, validation.reading, *samples_and_group)
         settings = (recipe.training, validator, folder, recipe.seed, group, notify, recipe.model.d_model)
-        trainer = Trainer(model, data.reader(recipe, vocab), *settings)
-        outcome = trainer.run()
+        trainer = Trainer(model, data.reader(recipe, vocab), *settings, on_step=watchdog.step)
+        with watchdog:
+            outcome = trainer.run()
         _round_weights(model, recipe.store)
         search = validator.search_for(outcome.scores.get("loss", 0.0))
         card = _make_card(recipe, data, model, outcome, command, is_quick=search != validation.search)
@@ -107,6 +112,14 @@ def _notify(callbacks: Sequence[EventCallback], folder: Path, name: str, event: 
         from dragoman.experiment.training_curves import draw
 
         draw(read_log(folder), folder / CURVES, name)
+
+
+def _report_stall(group: Group, notify: EventCallback, update: int, message: str) -> None:
+    """Report a stall as an event; a process that reports no events prints the message."""
+    if group.is_first:
+        notify({"event": "stalled", "update": update, "message": message})
+    else:
+        print(message, file=sys.stderr, flush=True)
 
 
 def _begin_event(recipe: Recipe, data: TrainingData, model: Seq2Seq[Any, Any]) -> Event:

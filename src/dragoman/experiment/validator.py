@@ -35,11 +35,13 @@ class Validator:
     reading: MetricOptions
     num_samples: int = 3
     group: Group = field(default_factory=Group)
+    progress: Progress = ignore_progress
 
     def __call__(self, model: Seq2Seq[Any, Any]) -> dict[str, Any]:
         """Return the loss per token without label smoothing, BLEU, chrF, and sample translations."""
         loss = held_out_loss(model, self.pairs, self.vocab, self.group)
-        hypotheses = translate_together(model, self.vocab, self.pairs.source, self.search_for(loss), self.group)
+        search = self.search_for(loss)
+        hypotheses = translate_together(model, self.vocab, self.pairs.source, search, self.group, self.progress)
         return {
             "loss": loss,
             "bleu": corpus_value("bleu", hypotheses, [self.pairs.target], self.reading),

@@ -14,7 +14,7 @@ def main() -> None:
     from dragoman.io.processes import exit_with_parent
 
     exit_with_parent(os.getppid())  # a launcher that was killed has unlocked the folder: others may train there
-    from dragoman.experiment.launchers import is_lost_process, send_report
+    from dragoman.experiment.launchers import USER_ERROR, describe_loss, is_lost_process, send_report
     from dragoman.experiment.log import ignore_event
     from dragoman.experiment.train_model import train_model
     from dragoman.training.parallel import init_group
@@ -24,17 +24,17 @@ def main() -> None:
     attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
     report = partial(send_report, options["address"])
     try:
-        with init_group() as group:
+        with init_group(options["timeout"]) as group:
             on_event = report if group.is_first else ignore_event
             train_model(folder, group, on_event, options["command"], options["tensorboard"])
     except ValueError as error:
         report({"event": "error", "message": str(error)})
-        raise SystemExit(2) from error
+        raise SystemExit(USER_ERROR) from error
     except (KeyboardInterrupt, Terminated):
         raise SystemExit(TERMINATED) from None
     except Exception as error:
         if is_lost_process(error):
-            report({"event": "process lost", "attempt": attempt})
+            report({"event": "process lost", "attempt": attempt, "reason": describe_loss(error)})
             os._exit(1)  # a checkpoint that is still being written waits for the lost process
         report({"event": "failure", "attempt": attempt, "message": f"{type(error).__name__}: {error}"})
         raise

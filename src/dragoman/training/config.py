@@ -21,6 +21,10 @@ _DURATION = rf"^(?=\d){_PARTS}$"
 """The pattern of a duration: each unit at most once, the largest first."""
 
 
+TIMEOUT: Final = "10m"
+"""The default time that a training process waits for the others."""
+
+
 def parse_duration(text: Any) -> float:
     """Return the number of seconds in a duration such as `90s`, `45m`, `1.5h`, `1h30m` or `3d`."""
     is_known = isinstance(text, str) and re.search(_DURATION, text.strip())

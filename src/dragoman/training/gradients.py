@@ -46,6 +46,8 @@ class Gradients:
         self._is_syncing = False
         self._num_rows = 0
         """The rows of the current microbatch."""
+        self.on_step: Callable[[str], None] = lambda _: None
+        """Called with what this process does, for the watchdog."""
 
     def of_update(self, batches: Sequence[Batch]) -> float:
         """Compute the gradients of an update, and return the summed loss of this process.
@@ -92,10 +94,13 @@ class Gradients:
 
     def _of_microbatch(self, source: Tensor, target: Tensor, guide: Tensor | None, sync: bool) -> float:
         self._num_rows = source.shape[0]
+        self.on_step("computing gradients")
         with nullcontext() if sync else self.group.no_sync(self.objective):
             with torch.autocast("cpu", torch.bfloat16, enabled=self.is_bfloat16):
                 loss: Tensor = self.objective(source, target, *([] if guide is None else [guide]))
             self._is_syncing = sync and self.group.world_size > 1
+            if self._is_syncing:
+                self.on_step("exchanging gradients")
             loss.backward()  # type: ignore[no-untyped-call]
             self._is_syncing = False
         return loss.item()

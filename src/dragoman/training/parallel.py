@@ -5,7 +5,8 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from datetime import timedelta
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +16,12 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from dragoman.training.config import Parallel
+from dragoman.training.config import TIMEOUT, Parallel, parse_duration
 
 T = TypeVar("T")
+
+LONG_TIMEOUT_S: Final = 1800.0
+"""Seconds that processes wait while one of them prepares the text, or while a checkpoint is written."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Group:
 
     rank: int = 0
     world_size: int = 1
+    timeout: float = parse_duration(TIMEOUT)
+    """Seconds that a process waits for the others before it raises an error."""
 
     @property
     def is_first(self) -> bool:
@@ -73,25 +79,27 @@ class Group:
         dist.all_reduce(tensor)
         return tensor.tolist()
 
-    def broadcast_from_first(self, value: T) -> T:
-        """Return the first process's value in every process."""
+    def broadcast_from_first(self, value: T, process_group: dist.ProcessGroup | None = None) -> T:
+        """Return the first process's value in every process; the default is the group of all exchanges."""
         if self.world_size == 1:
             return value
         values = [value]
-        dist.broadcast_object_list(values)
+        dist.broadcast_object_list(values, group=process_group)
         return values[0]
 
-    def all_gather(self, value: T) -> list[T]:
-        """Return the value of every process, in order of rank."""
+    def all_gather(self, value: T, process_group: dist.ProcessGroup | None = None) -> list[T]:
+        """Return the value of every process, in order of rank; the default is the group of all exchanges."""
         if self.world_size == 1:
             return [value]
         values: list[Any] = [None] * self.world_size
-        dist.all_gather_object(values, value)
+        dist.all_gather_object(values, value, group=process_group)
         return values
 
     def new_process_group(self) -> dist.ProcessGroup | None:
-        """Return a second process group of all processes, for checkpoints; None if there is only one process."""
-        return dist.new_group(backend="gloo") if self.world_size > 1 else None
+        """Return another process group of all processes, with a long timeout; None if there is only one process."""
+        if self.world_size == 1:
+            return None
+        return dist.new_group(backend="gloo", timeout=timedelta(seconds=LONG_TIMEOUT_S))
 
 
 def gather_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -105,13 +113,16 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 @contextmanager
-def init_group() -> Iterator[Group]:
-    """Join the process group that the environment variables describe; without RANK, yield a group of one process."""
+def init_group(timeout: float = parse_duration(TIMEOUT)) -> Iterator[Group]:
+    """Join the process group that the environment variables describe; without RANK, yield a group of one process.
+
+    A process that waits for another for more than `timeout` seconds raises RuntimeError.
+    """
     if "RANK" not in os.environ:
         yield Group()
         return
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=timedelta(seconds=timeout))
     try:
-        yield Group(dist.get_rank(), dist.get_world_size())
+        yield Group(dist.get_rank(), dist.get_world_size(), timeout)
     finally:
         dist.destroy_process_group()

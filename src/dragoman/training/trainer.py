@@ -104,6 +104,7 @@ class Trainer(Stateful):
         on_event: Callable[[Event], None] = lambda _: None,
         d_model: int = 512,
         clock: Callable[[], float] = time.monotonic,
+        on_step: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
         self.group = group or Group()
         if config.batches_per_update % self.group.world_size:
@@ -115,6 +116,8 @@ class Trainer(Stateful):
         self.on_event, self.d_model, self.clock = on_event, d_model, clock
         self.update, self.elapsed, self.begin = 0, 0.0, clock()
         self.gradients = Gradients(self.model, config, self.group, seed)
+        self.on_step = on_step
+        self.gradients.on_step = lambda doing: on_step(self.update, doing)
         self.num_microbatches = self.gradients.num_microbatches
         """Microbatches per batch in all processes; a process out of memory uses more until the next update."""
         self.optimizer = Adam(self.model, config.optimizer)
@@ -251,6 +254,7 @@ class Trainer(Stateful):
         else:
             is_due = self._is_due(every, before)
         if self.is_save_requested or is_last or is_due:
+            self.on_step(self.update, "saving a checkpoint")
             self.checkpoints.save(self.update, self.state_dict())
             self.saved_at = self.elapsed
         self.checkpoints.poll()
@@ -274,6 +278,7 @@ class Trainer(Stateful):
         self.update += 1
         rate = learning_rate(self.config.schedule, SchedulePoint(self.update, self.budget.last, self.d_model))
         self.optimizer.set_rate(rate)
+        self.on_step(self.update, "reading batches")
         own = [next(batches) for _ in range(self.config.batches_per_update // self.group.world_size)]
         try:
             total = self.gradients.of_update(own)
@@ -311,6 +316,7 @@ class Trainer(Stateful):
             self.requests.check_file()
         is_short_of_memory = self.gradients.num_microbatches > self.num_microbatches
         requests = map(float, (self.requests.take_saves(), self.requests.end, is_short_of_memory))
+        self.on_step(self.update, "waiting for the others")
         numbers = self.group.all_reduce([total, target, source, now, *requests])
         loss, target, source, self.elapsed, num_saves, num_ends, num_short_of_memory = numbers
         self.is_save_requested, self.is_end_requested = num_saves > 0, num_ends > 0
@@ -354,6 +360,7 @@ class Trainer(Stateful):
 
     def _validate(self, which: str) -> None:
         self._emit("validating")
+        self.on_step(self.update, "validating")
         begin = self.clock()
         scores = self.validate(self.full_model)
         self.model.train()

@@ -10,7 +10,7 @@ import pytest
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
 from dragoman.experiment import launchers
-from dragoman.experiment.launchers import Launcher, LocalProcesses, is_lost_process
+from dragoman.experiment.launchers import Launcher, LocalProcesses, describe_loss, is_lost_process
 from dragoman.experiment.log import Event, read_log
 from dragoman.experiment.request import TrainRequest
 from dragoman.experiment.train_model import train_model
@@ -74,6 +74,14 @@ def launch(folder: Path, processes: int, command: str = "") -> list[Event]:
     events: list[Event] = []
     LocalProcesses().train(TrainRequest(out=folder, command=command), processes, events.append)
     return events
+
+
+def test_a_timeout_is_named() -> None:
+    error = RuntimeError("[../gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 90000ms for recv operation")
+    assert is_lost_process(error)
+    assert "90s" in describe_loss(error)
+    assert "--timeout" in describe_loss(error)
+    assert "--timeout" not in describe_loss(RuntimeError("[gloo/pair.cc:547] Connection closed by peer"))
 
 
 def test_only_an_error_of_gloo_means_a_lost_process() -> None:
