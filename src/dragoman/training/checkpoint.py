@@ -79,8 +79,7 @@ class Checkpoints:
         writer = FileSystemWriter(folder, single_file_per_rank=True, sync_files=True, overwrite=True)
         written = async_save(tensors, storage_writer=writer, **self._distributed())
         assert isinstance(written, Future)
-        sealed = self._sealer.submit(self._seal, written, folder, manifest) if self.group.is_first else written
-        self._in_flight = update, sealed
+        self._in_flight = update, self._sealer.submit(self._seal, written, folder, manifest)
         self._num_bytes = sum(tensor.nbytes for tensor in tensors.values())
 
     def _distributed(self) -> dict[str, Any]:
@@ -116,12 +115,10 @@ class Checkpoints:
             self.finish()
 
     def _seal(self, written: Future[Any], folder: Path, manifest: CheckpointManifest) -> None:
-        """Wait until all processes have written their files, hash the files, and give the folder its final name."""
-        written.result()
-        files = tuple(
-            CheckpointFile(file=path.name, sha256=hash_file(path), num_bytes=path.stat().st_size)
-            for path in sorted(folder.iterdir())
-        )
+        """Wait until all processes have written and hashed their files, and give the folder its final name."""
+        files = self._hash_together(written, folder)
+        if not self.group.is_first:
+            return
         content = hashed_json.render(manifest.model_copy(update={"files": files}).model_dump(mode="json"))
         write_durably(folder / MANIFEST, content)
         final = self.folder / _name(manifest.update)
@@ -132,29 +129,67 @@ class Checkpoints:
         for old in self._complete()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
 
-    def newest(self) -> tuple[CheckpointManifest | None, list[str]]:
-        """Return the newest intact checkpoint, and the errors of newer, damaged checkpoints, which are renamed."""
-        return self.group.broadcast_from_first(self._newest() if self.group.is_first else (None, []))
+    def _hash_together(self, written: Future[Any], folder: Path) -> tuple[CheckpointFile, ...]:
+        """Return the names and hashes of all files; each process hashes its own, and the first torch's list as well."""
+        own: list[CheckpointFile] = []
+        error: BaseException | None = None
+        try:
+            written.result()
+            pattern = "*" if self.group.world_size == 1 else f"__{self.group.rank}_*"
+            paths = [*folder.glob(pattern), *(folder.glob(".metadata") if self.group.is_first else ())]
+            for path in sorted({*paths}):
+                own.append(CheckpointFile(file=path.name, sha256=hash_file(path), num_bytes=path.stat().st_size))
+        except Exception as wrong:  # the others must not wait for hashes that will not come
+            error = wrong
+        gathered = self.group.all_gather((own, error and _reason(error)), self._process_group)
+        if error:
+            raise error
+        for _, reason in gathered:
+            if reason:
+                raise RuntimeError(reason)
+        return tuple(sorted((file for files, _ in gathered for file in files), key=lambda file: file.file))
 
-    def _newest(self) -> tuple[CheckpointManifest | None, list[str]]:
-        for left_over in self.folder.glob(f".*{UNFINISHED}"):
-            shutil.rmtree(left_over, ignore_errors=True)
+    def newest(self) -> tuple[CheckpointManifest | None, list[str]]:
+        """Return the newest intact checkpoint, and the errors of newer, damaged checkpoints, which are renamed.
+
+        Each process verifies a share of the files.
+        """
+        if self.group.is_first:
+            for left_over in self.folder.glob(f".*{UNFINISHED}"):
+                shutil.rmtree(left_over, ignore_errors=True)
         errors: dict[Path, str] = {}
-        for folder in reversed(self._complete()):
-            try:
-                manifest = read_checkpoint(folder)
-            except (ValueError, OSError) as error:
-                errors[folder] = str(error)
-            else:
-                for damaged in errors:
-                    aside = damaged.with_name(f"damaged-{damaged.name}")
-                    shutil.rmtree(aside, ignore_errors=True)
-                    damaged.rename(aside)
-                return manifest, list(errors.values())
+        for folder in reversed(self.group.broadcast_from_first(self._complete())):
+            manifest, error = self._verify_together(folder)
+            if manifest is None:
+                errors[folder] = error
+                continue
+            for damaged in errors if self.group.is_first else ():
+                aside = damaged.with_name(f"damaged-{damaged.name}")
+                shutil.rmtree(aside, ignore_errors=True)
+                damaged.rename(aside)
+            return manifest, list(errors.values())
         if errors:
             reasons = "; ".join(reason.removesuffix(f"; {_FIX}") for reason in errors.values())
             raise ValueError(f"no checkpoint is intact ({reasons}): remove {self.folder} to start the run over")
         return None, []
+
+    def _verify_together(self, folder: Path) -> tuple[CheckpointManifest | None, str]:
+        """Return the manifest of a checkpoint if all files are intact, else None and the error."""
+        manifest, error = None, ""
+        if self.group.is_first:
+            try:
+                manifest = read_manifest(folder)
+            except (ValueError, OSError) as wrong:
+                error = str(wrong)
+        manifest, error = self.group.broadcast_from_first((manifest, error))
+        if manifest is None:
+            return None, error
+        try:
+            verify_files(folder, manifest.files[self.group.rank :: self.group.world_size], fix=_FIX)
+        except (ValueError, OSError) as wrong:
+            error = str(wrong)
+        errors = [error for error in self.group.all_gather(error) if error]
+        return (None, errors[0]) if errors else (manifest, "")
 
     def load(self, manifest: CheckpointManifest, state: Mapping[str, Any]) -> None:
         """Load the tensors of a checkpoint into the tensors of `state`."""
@@ -189,8 +224,8 @@ def split_state(state: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, T
     return tensors, rest
 
 
-def read_checkpoint(folder: Path) -> CheckpointManifest:
-    """Return the manifest of a checkpoint; raise ValueError if a file is missing or damaged."""
+def read_manifest(folder: Path) -> CheckpointManifest:
+    """Return the manifest of a checkpoint; raise ValueError if the manifest is missing or damaged."""
     path = folder / MANIFEST
     if not path.is_file():
         raise ValueError(f"{path}: the file is missing; {_FIX}")
@@ -203,7 +238,6 @@ def read_checkpoint(folder: Path) -> CheckpointManifest:
         raise ValueError(f"{path}: invalid manifest ({error}); {_FIX}") from error
     if folder.name != _name(manifest.update):
         raise ValueError(f"{path}: the manifest belongs to update {manifest.update:,}; {_FIX}")
-    verify_files(folder, manifest.files, fix=_FIX)
     return manifest
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
-from dragoman.training.checkpoint import Checkpoints, read_checkpoint, split_state
+from dragoman.training.checkpoint import Checkpoints, read_manifest, split_state
 from dragoman.training.config import CHECKPOINTS
 from dragoman.training.parallel import Group
 from dragoman.training.signals import SAVE, Terminated
@@ -162,7 +162,7 @@ def test_sigterm_saves_after_the_update_and_ends(trainer: Callable[..., Trainer]
         trainer(CONFIG | {"log_every": 1}, scored, on_event=on_event).run()
     assert ended.value.saved
     # Heard while update 7 was told, and so agreed on in update 8.
-    assert read_checkpoint(tmp_path / CHECKPOINTS / "update-000000008").update == ended.value.update == 8
+    assert read_manifest(tmp_path / CHECKPOINTS / "update-000000008").update == ended.value.update == 8
 
 
 def test_ctrl_c_saves_after_the_update_and_interrupts(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_ctrl_c_saves_after_the_update_and_interrupts(trainer: Callable[..., Tra
 
     with pytest.raises(KeyboardInterrupt):
         trainer(CONFIG | {"log_every": 1}, scored, on_event=on_event).run()
-    assert read_checkpoint(tmp_path / CHECKPOINTS / "update-000000008").update == 8
+    assert read_manifest(tmp_path / CHECKPOINTS / "update-000000008").update == 8
 
 
 @pytest.mark.parametrize("update", [8, 16])
@@ -189,7 +189,7 @@ def test_ctrl_c_during_a_validation_saves_before_the_next_update(
     made.validate = interrupt
     with pytest.raises(KeyboardInterrupt):
         made.run()
-    assert read_checkpoint(tmp_path / CHECKPOINTS / f"update-{update:09}").update == update
+    assert read_manifest(tmp_path / CHECKPOINTS / f"update-{update:09}").update == update
 
 
 def test_auto_saves_within_a_minute_and_then_ten_times_per_run(trainer: Callable[..., Trainer]) -> None:
