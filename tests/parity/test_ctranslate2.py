@@ -18,6 +18,13 @@ from dragoman.models.weights import weights_of
 
 specs = pytest.importorskip("ctranslate2.specs")
 
+Activation = pytest.importorskip("ctranslate2.specs.common_spec").Activation
+ACTIVATIONS = {
+    "relu": Activation.RELU,
+    "swish": Activation.SWISH,
+    "gelu": Activation.GELU,
+    "gelu-sigmoid": Activation.GELUSigmoid,
+}
 STORES: list[ExportStore] = ["float32", "int16", "int8"]
 
 
@@ -64,13 +71,17 @@ def positions(ours: Any, shape: TransformerConfig) -> np.ndarray:
 def converted(ours: Transformer, shape: TransformerConfig, store: ExportStore, folder: Path) -> bytes:
     """As a converter would do it, from the modules themselves."""
     layers = (shape.num_encoder_layers, shape.num_decoder_layers)
-    spec = specs.TransformerSpec.from_config(layers, shape.num_heads, pre_norm=shape.norm == "pre")
+    spec = specs.TransformerSpec.from_config(
+        layers, shape.num_heads, pre_norm=shape.norm == "pre", activation=ACTIVATIONS[shape.activation]
+    )
     spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = True
     embedded(spec.encoder.embeddings[0], ours.encoder.embedding, shape)
     embedded(spec.decoder.embeddings, ours.decoder.embedding, shape)
     spec.encoder.position_encodings.encodings = positions(ours.encoder.embedding, shape)
     spec.decoder.position_encodings.encodings = positions(ours.decoder.embedding, shape)
     spec.decoder.projection.weight = ours.projection.weight.detach().numpy().copy()
+    if ours.projection.bias is not None:
+        spec.decoder.projection.bias = ours.projection.bias.detach().numpy().copy()
     for theirs, layer in zip(spec.encoder.layer, ours.encoder.layers, strict=True):
         linear(theirs.self_attention.linear[0], *projections(layer.self_attention, "query", "key", "value"))
         linear(theirs.self_attention.linear[1], layer.self_attention.output)
@@ -132,6 +143,16 @@ def test_the_bytes_are_those_of_its_own_converter(
     store: ExportStore, norm: str, tie: str, bias: bool, where: str, tmp_path: Path
 ) -> None:
     shape = config(norm=norm, tie=tie, attention_bias=bias, positions=where)
+    made = model(shape)
+    assert ours(made, shape, store) == converted(made, shape, store, tmp_path)
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_and_the_output_bias_are_written_as_it_does(
+    store: ExportStore, activation: str, tmp_path: Path
+) -> None:
+    shape = config(activation=activation, output_bias=True)
     made = model(shape)
     assert ours(made, shape, store) == converted(made, shape, store, tmp_path)
 

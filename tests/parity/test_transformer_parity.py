@@ -22,6 +22,12 @@ pytestmark = pytest.mark.usefixtures("float64", "no_fast_path")
 
 SEEDS = range(50)
 Norm = Literal["post", "pre"]
+ACTIVATIONS: dict[str, Any] = {
+    "relu": F.relu,
+    "swish": F.silu,
+    "gelu": F.gelu,
+    "gelu-sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
+}
 Pairs = list[tuple[list[Tensor], Tensor]]
 """Parameters of ours and the one of torch's which is all of them stacked."""
 
@@ -49,6 +55,7 @@ def config_of(draw: random.Random, norm: Norm) -> TransformerConfig:
     source, target = draw.sample(range(31, 50), k=2)
     num_encoder_layers, num_decoder_layers = draw.sample([1, 2], k=2)
     tie = draw.choice(["all", "target", "none"])
+    activation, output_bias = draw.choice(list(ACTIVATIONS)), draw.choice([False, True])
     return TransformerConfig(
         source_vocabulary=target if tie == "all" else source,
         target_vocabulary=target,
@@ -58,6 +65,8 @@ def config_of(draw: random.Random, norm: Norm) -> TransformerConfig:
         num_encoder_layers=num_encoder_layers,
         num_decoder_layers=num_decoder_layers,
         attention_bias=True,
+        output_bias=output_bias,
+        activation=activation,
         norm=norm,
         norm_epsilon=draw.choice([1e-6, 1e-5, 1e-3]),
         dropout=0.0,
@@ -94,6 +103,7 @@ def weights_of(model: Transformer) -> tuple[nn.Module, nn.Module, Pairs]:
         "dim_feedforward": config.d_ff,
         "dropout": 0.0,
         "layer_norm_eps": config.norm_epsilon,
+        "activation": ACTIVATIONS[config.activation],
         "batch_first": True,
         "norm_first": config.norm == "pre",
     }
@@ -172,6 +182,10 @@ class Reference:
         copies = {table.weight: nn.Parameter(table.weight.detach().clone()) for table in tables}
         self.source, self.target, self.output = (copies[table.weight] for table in tables)
         self.pairs += [([mine], other) for mine, other in copies.items()]
+        bias = model.projection.bias
+        self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        if bias is not None:
+            self.pairs.append(([bias], self.bias))
         with torch.no_grad():
             for mine, other in self.pairs:
                 other.copy_(torch.cat(mine))
@@ -186,7 +200,7 @@ class Reference:
             tgt_key_padding_mask=target == PAD,
             memory_key_padding_mask=source == PAD,
         )
-        logits: Tensor = hidden @ self.output.T
+        logits: Tensor = F.linear(hidden, self.output, self.bias)
         return logits
 
 

@@ -1,7 +1,7 @@
 """Convert weights to CTranslate2's variables; projections with the same input are concatenated."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from dragoman.models.config import TransformerConfig
 
 Weights = Mapping[str, NDArray[np.float32]]
 Named = Iterator[tuple[str, NDArray[Any]]]
+
+_ACTIVATIONS: Final = {"relu": 0, "swish": 2, "gelu": 3, "gelu-sigmoid": 4}
+"""The numbers of activations in CTranslate2."""
 
 
 def variables(
@@ -37,7 +40,7 @@ def _settings(config: TransformerConfig, heads: tuple[AlignmentHead, ...]) -> Na
     for side in ("encoder", "decoder"):
         yield f"{side}/num_heads", np.array(config.num_heads, np.int16)
         yield f"{side}/pre_norm", _flag(config.norm == "pre")
-        yield f"{side}/activation", np.array(0, np.int8)  # ReLU
+        yield f"{side}/activation", np.array(_ACTIVATIONS[config.activation], np.int8)
         yield f"{side}/scale_embeddings", _flag(True)
     yield "encoder/embeddings_merge", np.array(0, np.int8)
     yield "encoder/multi_query_attention", _flag(False)
@@ -56,6 +59,8 @@ def _embeddings(config: TransformerConfig, weights: Weights) -> Named:
     yield "encoder/embeddings_0/weight", source
     yield "decoder/embeddings/weight", target
     yield "decoder/projection/weight", output
+    if config.output_bias:
+        yield "decoder/projection/bias", weights["projection.bias"]
     for side in ("encoder", "decoder"):
         yield f"{side}/position_encodings/encodings", _positions(side, config, weights)
 

@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -28,18 +29,22 @@ class Embedding(nn.Module):
 
 
 class Projection(nn.Module):
-    """The output projection to logits over the vocabulary, which may share its matrix with a token embedding."""
+    """The output projection to logits over the vocabulary, which may share its matrix with a token embedding.
 
-    def __init__(self, tokens: nn.Embedding) -> None:
+    The paper has no bias there; with `bias` the projection adds one, at first of zeros.
+    """
+
+    def __init__(self, tokens: nn.Embedding, bias: bool = False) -> None:
         super().__init__()
         self.tokens = tokens
+        self.bias = nn.Parameter(torch.zeros(tokens.num_embeddings)) if bias else None
 
     @property
     def weight(self) -> Float[Tensor, "vocabulary d_model"]:
         return self.tokens.weight
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocabulary"]:
-        return F.linear(x, self.weight)
+        return F.linear(x, self.weight, self.bias)
 
 
 def token_table(vocabulary: int, d_model: int) -> nn.Embedding:

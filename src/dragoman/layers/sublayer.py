@@ -1,6 +1,6 @@
 """Residual connections around sub-layers, and the feed-forward sub-layer (section 3 of the paper)."""
 
-from typing import Literal
+from typing import Literal, assert_never
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from dragoman.layers.dropout import Dropout
 
 Norm = Literal["post", "pre"]
+Activation = Literal["relu", "swish", "gelu", "gelu-sigmoid"]
 Hidden = Float[Tensor, "batch n d_model"]
 
 
@@ -41,17 +42,35 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The feed-forward network: max(0, x W1 + b1) W2 + b2 at each position.
+    """The feed-forward network: max(0, x W1 + b1) W2 + b2 at each position, or another activation than max(0, x).
 
-    `dropout` applies after the ReLU; the paper has no dropout there.
+    `dropout` applies after the activation; the paper has no dropout there.
     """
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = "relu") -> None:
         super().__init__()
+        self.activation = activation
         self.expand = nn.Linear(d_model, d_ff)
         self.contract = nn.Linear(d_ff, d_model)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Hidden) -> Hidden:
-        contracted: Tensor = self.contract(self.dropout(F.relu(self.expand(x), inplace=True)))
+        contracted: Tensor = self.contract(self.dropout(activate(self.expand(x), self.activation)))
         return contracted
+
+
+def activate(x: Hidden, activation: Activation) -> Hidden:
+    """Return the activation of `x`, which ReLU overwrites.
+
+    `gelu` is x Phi(x) with the normal distribution function Phi; `gelu-sigmoid` is Marian's approximation of it.
+    """
+    match activation:
+        case "relu":
+            return F.relu(x, inplace=True)
+        case "swish":
+            return F.silu(x)
+        case "gelu":
+            return F.gelu(x)
+        case "gelu-sigmoid":
+            return x * torch.sigmoid(1.702 * x)
+    assert_never(activation)

@@ -39,6 +39,12 @@ class TransformerShape(Config):
     d_k: Count | None = Field(None, description="dimension of a query or key per head; default: d_model / num_heads")
     d_v: Count | None = Field(None, description="dimension of a value per head; default: d_model / num_heads")
     attention_bias: bool = Field(False, description="use biases in Q, K, V and output projections; not in the paper")
+    output_bias: bool = Field(False, description="use a bias in the output projection to logits; not in the paper")
+    activation: Literal["relu", "swish", "gelu", "gelu-sigmoid"] = Field(
+        "relu",
+        description="activation of the feed-forward sub-layers. relu: the paper's; swish: x sigmoid(x); gelu: x "
+        "Phi(x); gelu-sigmoid: x sigmoid(1.702 x), Marian's gelu",
+    )
     norm: Literal["post", "pre"] = Field(
         "post",
         description="position of LayerNorm. post: after each residual sum, as in the paper; pre: before each sub-layer "
@@ -47,7 +53,7 @@ class TransformerShape(Config):
     norm_epsilon: float = Field(1e-6, gt=0.0, description="epsilon of LayerNorm; not given in the paper")
     dropout: Rate = Field(0.1, description="dropout rate on sub-layer outputs and embedding + position (section 5.4)")
     attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights; not in the paper")
-    activation_dropout: Rate = Field(0.0, description="dropout rate after the ReLU; not in the paper")
+    activation_dropout: Rate = Field(0.0, description="dropout rate after the activation; not in the paper")
     tie: Literal["all", "target", "none"] = Field(
         "all",
         description="weight tying. all: both embeddings and the output projection share one matrix, as in the paper; "

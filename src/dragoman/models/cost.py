@@ -144,6 +144,8 @@ def _transformer_parts(config: TransformerConfig) -> Iterator[CostPart]:
     biases = config.num_heads * (2 * config.key_width + config.value_width) + d_model
     attention = 2 * projections + (biases if config.attention_bias else 0)
     feed_forward = 2 * d_model * d_ff + d_ff + d_model
+    # A ReLU overwrites its input; of the other activations the backward pass needs input and output.
+    inner = d_ff * {"relu": 1, "swish": 2, "gelu": 2, "gelu-sigmoid": 3}[config.activation]
     # A residual keeps the sub-layer's input, the sum and the dropout mask of each token.
     residual = d_model * (3 if config.dropout else 2)
     final_norm = 1 if config.norm == "pre" else 0
@@ -164,7 +166,7 @@ def _transformer_parts(config: TransformerConfig) -> Iterator[CostPart]:
         "encoder feed-forward",
         encoder * feed_forward,
         Amount(source=encoder * 2 * d_model * d_ff),
-        Amount(source=encoder * (d_ff + residual)),
+        Amount(source=encoder * (inner + residual)),
     )
     yield CostPart("encoder norms", (2 * encoder + final_norm) * 2 * d_model)
     yield CostPart(
@@ -185,12 +187,13 @@ def _transformer_parts(config: TransformerConfig) -> Iterator[CostPart]:
         "decoder feed-forward",
         decoder * feed_forward,
         Amount(target=decoder * 2 * d_model * d_ff),
-        Amount(target=decoder * (d_ff + residual)),
+        Amount(target=decoder * (inner + residual)),
     )
     yield CostPart("decoder norms", (3 * decoder + final_norm) * 2 * d_model)
     # The logits and their softmax are in memory together when the backward pass begins.
     logits = Amount(target=2 * config.target_vocabulary)
-    yield CostPart("projection", matrix if config.tie == "none" else 0, Amount(target=matrix), logits)
+    own = (matrix if config.tie == "none" else 0) + (config.target_vocabulary if config.output_bias else 0)
+    yield CostPart("projection", own, Amount(target=matrix), logits)
 
 
 def _recurrent_parts(config: RecurrentConfig) -> Iterator[CostPart]:

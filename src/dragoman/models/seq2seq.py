@@ -39,7 +39,7 @@ class Seq2Seq(nn.Module, ABC, Generic[MemoryT, StateT]):
     """The base class of all sequence-to-sequence models."""
 
     projection: Projection
-    """The output projection from the last hidden layer to logits: linear, without bias."""
+    """The output projection from the last hidden layer to logits: linear, with or without bias."""
     vocabulary: int
     """The number of target token ids."""
     max_target: int | None = None

@@ -56,7 +56,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.self_attention = _multihead(config)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
+        self.feed_forward = _feed_forward(config)
         self.around_attention = _residual(config)
         self.around_feed_forward = _residual(config)
 
@@ -74,7 +74,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = _multihead(config)
         self.cross_attention = _multihead(config)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
+        self.feed_forward = _feed_forward(config)
         self.around_self = _residual(config)
         self.around_cross = _residual(config)
         self.around_feed_forward = _residual(config)
@@ -154,7 +154,7 @@ class Transformer(Seq2Seq[TransformerMemory, TransformerState]):
         output = token_table(config.target_vocabulary, config.d_model) if config.tie == "none" else target
         self.encoder = TransformerEncoder(config, source)
         self.decoder = TransformerDecoder(config, target)
-        self.projection = Projection(output)
+        self.projection = Projection(output, config.output_bias)
         xavier(self)
 
     @property
@@ -200,6 +200,10 @@ def _multihead(config: TransformerConfig) -> MultiHead:
         bias=config.attention_bias,
         dropout=config.attention_dropout,
     )
+
+
+def _feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(config.d_model, config.d_ff, config.activation_dropout, config.activation)
 
 
 def _residual(config: TransformerConfig) -> Residual:

@@ -71,12 +71,13 @@ class Objective(nn.Module):
         return loss + self.guided.weight * total
 
     def _translation_loss(self, source: Tensor, target: Tensor) -> Tensor:
-        weight, read = self.model.projection.weight, shifted(target)
+        projection, read = self.model.projection, shifted(target)
         if not self.config.r_drop:
             hidden = self.model.hidden(self.model.encode(source), read)
-            return projected_label_smoothed(hidden, weight, target, self.config).total
+            return projected_label_smoothed(hidden, projection.weight, target, self.config, projection.bias).total
         twice = self.model.hidden(self.model.encode(source.repeat(2, 1)), read.repeat(2, 1))
-        return projected_r_drop(twice.view(2, *target.shape, -1), weight, target, self.config).total
+        twice = twice.view(2, *target.shape, -1)
+        return projected_r_drop(twice, projection.weight, target, self.config, projection.bias).total
 
 
 def guided_attention(model: nn.Module, guided: GuidedAlignmentConfig) -> nn.Module:
@@ -161,12 +162,13 @@ def projected_label_smoothed(
     weight: Float[Tensor, "vocabulary d_model"],
     target: Int[Tensor, "*shape"],
     config: LossConfig = PAPER,
+    bias: Float[Tensor, " vocabulary"] | None = None,
 ) -> Loss:
-    """Return `label_smoothed` for logits = hidden . weight^T, computed only where the target is not PAD."""
+    """Return `label_smoothed` for logits = hidden . weight^T + bias, computed only where the target is not PAD."""
     on_truth, elsewhere = smooth(config, weight.shape[0])
     chunk_loss = partial(cross_entropy_then_gradient, on_truth=on_truth, elsewhere=elsewhere)
     real = target != PAD
-    return Loss(apply_projected(hidden[real], weight, target[real], chunk_loss), int(real.sum()))
+    return Loss(apply_projected(hidden[real], weight, bias, target[real], chunk_loss), int(real.sum()))
 
 
 def projected_r_drop(
@@ -174,36 +176,42 @@ def projected_r_drop(
     weight: Float[Tensor, "vocabulary d_model"],
     target: Int[Tensor, "*shape"],
     config: LossConfig,
+    bias: Float[Tensor, " vocabulary"] | None = None,
 ) -> Loss:
-    """Return `r_drop` for logits = hidden . weight^T, with the two passes stacked."""
+    """Return `r_drop` for logits = hidden . weight^T + bias, with the two passes stacked."""
     on_truth, elsewhere = smooth(config, weight.shape[0])
     chunk_loss = partial(r_drop_then_gradient, alpha=config.r_drop, on_truth=on_truth, elsewhere=elsewhere)
     real = target != PAD
     first, second = hidden[0][real], hidden[1][real]
     side_by_side = torch.stack([first, second], dim=1).flatten(0, 1)  # each token's two rows together
     truth = target[real].repeat_interleave(2)
-    return Loss(apply_projected(side_by_side, weight, truth, chunk_loss), int(real.sum()))
+    return Loss(apply_projected(side_by_side, weight, bias, truth, chunk_loss), int(real.sum()))
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """A loss of logits = hidden . weight^T that computes its gradients in the forward pass.
+    """A loss of logits = hidden . weight^T + bias that computes its gradients in the forward pass.
 
     `chunk_loss` returns the summed loss of a chunk of rows and overwrites the logits with their gradient. The forward
     pass then multiplies the gradient by the projection matrix, so that the logits can be freed.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkLoss) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, chunk_loss: ChunkLoss
+    ) -> Tensor:
         compute = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
         matrix, read = weight.to(compute), F.pad(hidden.to(compute), (0, 0, 0, -len(hidden) % STEP))
         with torch.autocast("cpu", enabled=False):
             logits = read @ matrix.T
+            if bias is not None:
+                logits += bias.to(compute)
             rows = 2 * max(1, CHUNK // (2 * weight.shape[0]))  # even: R-Drop's rows come in pairs
             parts = zip(torch.split(logits[: len(hidden)], rows), torch.split(target, rows), strict=True)
             total = sum(chunk_loss(part, truth) for part, truth in parts)
             logits[len(hidden) :] = 0.0
             by_hidden, by_weight = logits @ matrix, logits.T @ read
-        ctx.gradients = [by_hidden[: len(hidden)].to(hidden.dtype), by_weight.to(weight.dtype)]
+            by_bias = None if bias is None else logits.sum(dim=0, dtype=bias.dtype)
+        ctx.gradients = [by_hidden[: len(hidden)].to(hidden.dtype), by_weight.to(weight.dtype), by_bias]
         return hidden.new_tensor(total, dtype=torch.promote_types(torch.float32, weight.dtype))
 
     @staticmethod
@@ -213,14 +221,16 @@ class ProjectedLoss(torch.autograd.Function):
                 "the gradients of this loss are freed after the first backward pass: compute the loss again"
             )
         # Scaled where they are: a copy would be the largest array of the whole step.
-        by_hidden, by_weight = (part.mul_(gradient) for part in ctx.gradients)
+        by_hidden, by_weight, by_bias = (None if part is None else part.mul_(gradient) for part in ctx.gradients)
         ctx.gradients = []
-        return by_hidden, by_weight, None, None
+        return by_hidden, by_weight, by_bias, None, None
 
 
-def apply_projected(hidden: Tensor, weight: Tensor, target: Tensor, chunk_loss: ChunkLoss) -> Tensor:
+def apply_projected(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, chunk_loss: ChunkLoss
+) -> Tensor:
     """Call `ProjectedLoss.apply` with type annotations."""
-    total = ProjectedLoss.apply(hidden, weight, target, chunk_loss)  # type: ignore[no-untyped-call]
+    total = ProjectedLoss.apply(hidden, weight, bias, target, chunk_loss)  # type: ignore[no-untyped-call]
     assert isinstance(total, Tensor)
     return total
 

@@ -158,6 +158,16 @@ def test_they_find_the_same_in_the_same_order(some: Both, beam_size: int, penalt
     assert len(lengths) > 3 or beam_size < 5, "a comparison of targets that are all alike says little"
 
 
+@pytest.mark.parametrize("activation", ["swish", "gelu", "gelu-sigmoid"])
+def test_other_activations_and_an_output_bias_give_the_same_scores(activation: str, tmp_path: Path) -> None:
+    made_both = both(made(tmp_path, 4, activation=activation, output_bias=True))
+    rows = sources(made_both, 9)
+    found = compare(made_both, rows, SearchOptions(beam_size=3, num_best=3, max_length={"extra": 12}))
+    targets = [result.best.tokens for result in found]
+    for one, other in zip(made_both.torch.score(rows, targets), made_both.other.score(rows, targets), strict=True):
+        assert other == pytest.approx(one, abs=1e-4)
+
+
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 def test_a_trained_model_writes_the_same_with_both(golden: Both, beam_size: int, penalty: Penalty) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.layers.sublayer import FeedForward, Residual
+from dragoman.layers.sublayer import Activation, FeedForward, Residual
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -80,6 +80,21 @@ def test_the_feed_forward_is_two_maps_with_a_ramp_between_at_each_position_alike
             inner = [max(0.0, value) for value in affine(w1, b1, x[row, i].tolist())]
             assert len(inner) == D_FF
             torch.testing.assert_close(ours[row, i], torch.tensor(affine(w2, b2, inner)), rtol=0, atol=1e-12)
+
+
+FORMULAS = {
+    "relu": lambda x: max(0.0, x),
+    "swish": lambda x: x / (1 + math.exp(-x)),
+    "gelu": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
+    "gelu-sigmoid": lambda x: x / (1 + math.exp(-1.702 * x)),
+}
+
+
+@pytest.mark.parametrize("activation", FORMULAS)
+def test_every_activation_is_its_formula(activation: Activation) -> None:
+    feed_forward, x = FeedForward(D_MODEL, D_FF, activation=activation), torch.randn(ROWS, LENGTH, D_MODEL)
+    inner = feed_forward.expand(x).detach().apply_(FORMULAS[activation])
+    torch.testing.assert_close(feed_forward(x), feed_forward.contract(inner), rtol=0, atol=1e-12)
 
 
 def affine(weight: list[list[float]], bias: list[float], x: list[float]) -> list[float]:

@@ -28,6 +28,7 @@ def test_the_defaults_are_the_papers_base_model() -> None:
     assert (config.key_width, config.value_width) == (64, 64)
     assert (config.dropout, config.attention_dropout, config.activation_dropout) == (0.1, 0.0, 0.0)
     assert (config.norm, config.positions, config.tie, config.attention_bias) == ("post", "sinusoidal", "all", False)
+    assert (config.activation, config.output_bias) == ("relu", False)
 
 
 def test_widths_of_a_head_are_given_or_derived() -> None:

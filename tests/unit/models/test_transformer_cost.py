@@ -96,6 +96,8 @@ def test_the_backward_pass_costs_twice_the_forward_pass() -> None:
         {"tie": "none"},
         {"tie": "all", "target_vocabulary": 23},
         {"attention_bias": True},
+        {"output_bias": True},
+        {"output_bias": True, "tie": "none"},
         {"norm": "pre"},
         {"positions": "learned", "max_positions": 17},
         {"positions": "sinusoidal-halves"},
@@ -108,7 +110,7 @@ def test_every_option_that_changes_the_parameters_is_counted(changes: dict[str, 
 
 
 def test_each_part_has_the_parameters_of_its_modules() -> None:
-    config, model = make(attention_bias=True, positions="learned", tie="none", norm="pre")
+    config, model = make(attention_bias=True, output_bias=True, positions="learned", tie="none", norm="pre")
 
     def held(stack: str, word: str) -> int:
         return sum(p.numel() for name, p in model.named_parameters() if name.startswith(stack) and f".{word}" in name)
@@ -139,9 +141,12 @@ def test_the_cache_is_what_a_decoder_really_keeps() -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_activations_are_those_autograd_keeps_within_2_percent(dropout: float) -> None:
+@pytest.mark.parametrize("activation", ["relu", "swish", "gelu", "gelu-sigmoid"])
+def test_activations_are_those_autograd_keeps_within_2_percent(activation: str, dropout: float) -> None:
     """Left out, because they are small: token ids, and for each token the statistics of norms and of the softmax."""
-    config = TransformerConfig.model_validate(SIZES | {"d_model": 96, "d_ff": 160, "dropout": dropout})
+    config = TransformerConfig.model_validate(
+        SIZES | {"d_model": 96, "d_ff": 160, "dropout": dropout, "activation": activation}
+    )
     model = Transformer(config)
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, Tensor] = {}

@@ -74,6 +74,18 @@ def test_the_projected_loss_and_its_gradients_are_the_plain_ones(
         torch.testing.assert_close(ours, theirs, rtol=0.0, atol=1e-12)
 
 
+def test_the_projected_loss_has_the_bias_of_the_projection() -> None:
+    hidden, weight, target = example()
+    bias = torch.randn(VOCABULARY, requires_grad=True)
+    plain = label_smoothed(F.linear(hidden, weight, bias), target)
+    wanted = torch.autograd.grad(3.0 * plain.mean, (hidden, weight, bias))
+    projected = projected_label_smoothed(hidden, weight, target, bias=bias)
+    torch.testing.assert_close(projected.total, plain.total, rtol=1e-12, atol=0.0)
+    got = torch.autograd.grad(3.0 * projected.mean, (hidden, weight, bias))
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=1e-12)
+
+
 def test_extreme_logits_stay_finite() -> None:
     hidden = torch.tensor([[[1e4]]], requires_grad=True)
     weight = torch.tensor([[1.0], [-1.0], [0.5]], requires_grad=True)

@@ -70,6 +70,17 @@ def test_the_projected_loss_is_the_plain_one_for_any_shape(
     _compare(*example(*shape), alpha, epsilon, spread)
 
 
+def test_the_projected_loss_has_the_bias_of_the_projection() -> None:
+    hidden, weight, target = example()
+    bias = torch.randn(VOCABULARY, dtype=torch.float64, requires_grad=True)
+    plain = r_drop(*F.linear(hidden, weight, bias), target, settings_of())
+    projected = projected_r_drop(hidden, weight, target, settings_of(), bias)
+    torch.testing.assert_close(projected.total, plain.total, rtol=1e-10, atol=0.0)
+    wanted, found = (torch.autograd.grad(loss.mean, (hidden, weight, bias)) for loss in (plain, projected))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("tokens_at_a_time", [0, 1, 2, 3, 100])
 def test_where_chunks_end_does_not_matter(tokens_at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.training.loss.CHUNK", 2 * tokens_at_a_time * VOCABULARY + 1)
