@@ -11,10 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
+from dragoman.alignment.engine_aligner import find_engine_aligner
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.decoding.options import Compute, EngineName, EngineOptions, SamplingOptions
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.translation.alternatives import Alternative, find_alternatives, score_target
+from dragoman.translation.apply_glossary import LinksOf
+from dragoman.translation.glossary import Glossary
 from dragoman.translation.pipeline import WINDOW, Pipeline
 from dragoman.translation.results import TextHypothesis, TextTranslation
 from dragoman.translation.translator import Translator
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 else:  # imported where they are used: they need torch, or take long
     Aligner = Edit = Inspector = MetricScore = Tap = Trace = TrainResult = Any
 
+GlossaryInput = Glossary | Mapping[str, str] | Path | str
+"""Terms that translations use: a mapping of source terms to target terms, or the path of a table."""
+
 Sample = bool | SamplingOptions | Mapping[str, Any]
 
 
@@ -38,6 +44,7 @@ class TranslateOptions(TypedDict, total=False):
     split: bool
     protect: bool | None
     prefix: str
+    glossary: GlossaryInput | None
     sample: Sample
     window: int
     progress: Progress
@@ -49,10 +56,12 @@ class Model:
     All methods that translate take the same options. `split`: split a text into sentences and keep its layout; if
     False, each line is one sentence, as in a test set. `protect`: keep placeholders, tags, addresses, code and emoji
     unchanged, and the digits of numbers; None: if the model translates between languages. `prefix`: the beginning of
-    the translation, for a single sentence. `sample`: sample a translation instead of searching for the best: True, or
-    options such as `{"temperature": 0.8, "top_k": 10, "top_p": 0.9, "seed": 1}`; the same seed and sentence give the
-    same translation in every batch. Sampling needs torch. `window`: the number of sentences translated at once; a
-    stream holds at most two windows. `progress`: called with the number of texts done.
+    the translation, for a single sentence. `glossary`: terms that translations use, as a mapping of source terms to
+    target terms, or the path of a table with a source term, a tab and a target term per line. `sample`: sample a
+    translation instead of searching for the best: True, or options such as `{"temperature": 0.8, "top_k": 10, "top_p":
+    0.9, "seed": 1}`; the same seed and sentence give the same translation in every batch. Sampling needs torch.
+    `window`: the number of sentences translated at once; a stream holds at most two windows. `progress`: called with
+    the number of texts done.
     """
 
     def __init__(self, bundle: Bundle, options: EngineOptions | None = None) -> None:
@@ -113,14 +122,19 @@ class Model:
         split: bool = True,
         protect: bool | None = None,
         prefix: str = "",
+        glossary: GlossaryInput | None = None,
         sample: Sample = False,
         window: int = WINDOW,
         progress: Progress = ignore_progress,
     ) -> Iterator[TextTranslation]:
-        """Yield the translation of each text, with the sentences, hypotheses and scores."""
+        """Yield the translation of each text, with the sentences, hypotheses, scores and glossary terms."""
         translator = self._translator_for(num_best, sample)
-        pipeline = Pipeline(translator, split, protect, window, progress)
+        terms = None if glossary is None else Glossary.of(glossary)
+        links_of = self._links_of(translator) if terms else None
+        pipeline = Pipeline(translator, split, protect, window, progress, terms, links_of)
         several = [texts] if isinstance(texts, str) else texts
+        if terms and (prefix or sample):
+            raise ValueError("glossary cannot be combined with prefix or sample: give only one of them")
         if not prefix:
             return pipeline.translate(several)
         if sample:
@@ -217,6 +231,11 @@ class Model:
         if isinstance(sample, SamplingOptions):
             return replace(translator, sampling=sample)
         return replace(translator, sampling=SamplingOptions.model_validate({} if sample is True else sample))
+
+    def _links_of(self, translator: Translator) -> LinksOf | None:
+        """Return the function that links words by the alignment heads on the translator's engine, if it can."""
+        aligner = find_engine_aligner(self.bundle, translator.engine)
+        return aligner and aligner.links_of
 
     @cached_property
     def _torch_translator(self) -> Translator:

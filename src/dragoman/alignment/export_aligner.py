@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from dragoman.alignment.links import WordMap
 from dragoman.alignment.words import SegmentAligner, TokenPair, merge_to_words
+from dragoman.bundle import Bundle
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+from dragoman.export.obstacles import find_alignment_obstacle
 from dragoman.text.vocab import Vocab
 
 
@@ -23,3 +25,14 @@ class ExportAligner(SegmentAligner):
         """Return the attention weight of each target word on each source word, for every pair."""
         maps = self.engine.attention([pair.source.ids for pair in pairs], [pair.target.ids[:-1] for pair in pairs])
         return [merge_to_words({self.head: weights}, pair) for weights, pair in zip(maps, pairs, strict=True)]
+
+
+def find_export_obstacle(bundle: Bundle, engine: CTranslate2Engine) -> str | None:
+    """Return the reason why an engine cannot align with the alignment heads of its bundle; None if it can."""
+    heads = bundle.info.alignment_heads
+    if not heads:
+        return "no alignment heads are stored in this model"
+    reason = find_alignment_obstacle(heads)
+    if reason is None and engine.export.alignment_heads != heads:
+        return f"the export is older than the stored heads (run dragoman export {bundle.folder})"
+    return reason

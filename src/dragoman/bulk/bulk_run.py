@@ -17,6 +17,7 @@ from dragoman.bundle import open_bundle
 from dragoman.io.processes import num_cores
 from dragoman.io.progress import Progress
 from dragoman.translation.file_formats import format_by_name, refuse_unsupported
+from dragoman.translation.glossary import Glossary
 from dragoman.translation.translate_request import TranslateRequest
 
 _MOST_NAMES: Final = 5
@@ -31,7 +32,8 @@ def run_bulk(request: TranslateRequest, progress: Progress, warn: Callable[[str]
     shards = portion.of(found)
     _check_formats(shards)
     bundle = open_bundle(request.model)
-    settings = choose_settings(bundle, request, warn)
+    glossary = Glossary.read(request.glossary) if request.glossary else None
+    settings = choose_settings(bundle, request, warn, glossary)
     with lock_folder(out, portion):
         claim_folder(out, shards, settings)
         remove_unfinished(out, shards)
@@ -40,7 +42,7 @@ def run_bulk(request: TranslateRequest, progress: Progress, warn: Callable[[str]
         # A Ray actor has one CPU; and torch's results may depend on its threads, so it always has one.
         is_single = request.ray or settings.engine == "torch"
         threads = request.threads or (1 if is_single else max(1, num_cores() // workers))
-        job = BulkJob(bundle.folder, out, settings, threads)
+        job = BulkJob(bundle.folder, out, settings, threads, glossary)
         estimate, begin = _Estimate(waiting, progress), time.monotonic()
         outcomes: list[ShardOutcome] = []
         try:
@@ -152,6 +154,8 @@ class BulkSummary:
             parts.append(f"{_count(sentences, 'sentence')} in {self.seconds:,.1f} s: {rate:,.0f} a second")
         if untranslated := sum(outcome.untranslated for outcome in self.done):
             parts.append(f"{_count(untranslated, 'sentence')} with text that was kept, not translated")
+        if unused := sum(outcome.unused_terms for outcome in self.done):
+            parts.append(f"{_count(unused, 'glossary term')} not used")
         beside = f"\nalso in the folder, but not matched by --shards: {_list(self.strays)}" if self.strays else ""
         return "; ".join(parts) + beside
 

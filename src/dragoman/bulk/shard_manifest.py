@@ -31,6 +31,7 @@ class BulkSettings(Config):
     protect: bool = Field(description="true if placeholders, addresses, code, emoji and numbers were protected")
     column: str = Field(description="name of the translated field")
     into: str = Field(description="name of the added field")
+    glossary: str | None = Field(None, exclude_if=not_, description="hash of the glossary's terms; null without one")
 
     def differences(self, other: "BulkSettings") -> list[str]:
         """Return a description of each setting that differs, with both values."""
@@ -64,6 +65,7 @@ class ShardManifest(Config):
     nulls: int = Field(ge=0, description="rows without text (null) in input and output")
     sentences: int = Field(ge=0, description="sentences in all texts")
     untranslated: int = Field(0, ge=0, exclude_if=not_, description="sentences with text that was kept")
+    unused_terms: int = Field(0, ge=0, exclude_if=not_, description="glossary terms of the texts that were not used")
     settings: BulkSettings = Field(description="settings of the translation")
 
     def save(self, folder: Path) -> None:

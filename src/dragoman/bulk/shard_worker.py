@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from dragoman.alignment.engine_aligner import find_engine_aligner
 from dragoman.bulk.folder import count_deaths
 from dragoman.bulk.shard_manifest import BulkSettings, ShardManifest, check_shard
 from dragoman.bundle import Bundle, open_bundle
@@ -23,6 +24,7 @@ from dragoman.translation.file_formats import (
     read_lines,
     translate_lines,
 )
+from dragoman.translation.glossary import Glossary, count_unused
 from dragoman.translation.pipeline import Pipeline
 from dragoman.translation.translate_request import TranslateRequest
 from dragoman.translation.translator import Translator
@@ -41,6 +43,7 @@ class BulkJob:
     out: Path
     settings: BulkSettings
     threads: int
+    glossary: Glossary | None = None
 
 
 class ShardOutcome(NamedTuple):
@@ -55,9 +58,13 @@ class ShardOutcome(NamedTuple):
     """True if the shard killed its workers or raised an unexpected error, which no change of its rows may fix."""
     untranslated: int = 0
     """The number of sentences with text that was kept instead of translated."""
+    unused_terms: int = 0
+    """The number of glossary terms that the translations do not use."""
 
 
-def choose_settings(bundle: Bundle, request: TranslateRequest, warn: Callable[[str], None]) -> BulkSettings:
+def choose_settings(
+    bundle: Bundle, request: TranslateRequest, warn: Callable[[str], None], glossary: Glossary | None = None
+) -> BulkSettings:
     """Return the settings for all shards. Load the model once, so that errors occur before workers start."""
     options = EngineOptions(request.engine, 1, request.compute, request.beam)
     translator = Translator.load(bundle, options, request.sampling)
@@ -79,6 +86,7 @@ def choose_settings(bundle: Bundle, request: TranslateRequest, warn: Callable[[s
         protect=translator.protects if request.protect is None else request.protect,
         column=request.fields.text,
         into=request.fields.into,
+        glossary=glossary and glossary.sha256,
     )
 
 
@@ -95,7 +103,7 @@ class ShardWorker:
         self.job = job
         self.on_rows = on_rows
         self.pipeline: Pipeline | None = None
-        self.num_sentences = self.num_untranslated = 0
+        self.num_sentences = self.num_untranslated = self.num_unused_terms = 0
 
     def __call__(self, shard: Path) -> ShardOutcome:
         """Translate a shard. Return an error as an outcome, so that the worker can translate other shards."""
@@ -111,11 +119,17 @@ class ShardWorker:
         except Exception as error:  # the engine's, or a bug: another attempt would not help
             traceback.print_exc()
             return ShardOutcome(shard, wrong=f"{shard}: {type(error).__name__}: {error}", is_lost=True)
-        return ShardOutcome(shard, manifest.rows, manifest.sentences, untranslated=manifest.untranslated)
+        return ShardOutcome(
+            shard,
+            manifest.rows,
+            manifest.sentences,
+            untranslated=manifest.untranslated,
+            unused_terms=manifest.unused_terms,
+        )
 
     def _translate(self, shard: Path) -> ShardManifest:
         job, before, counts = self.job, _stamp(shard), RowCounts(0, 0)
-        self.num_sentences = self.num_untranslated = 0
+        self.num_sentences = self.num_untranslated = self.num_unused_terms = 0
 
         def write(sink: Sink) -> None:
             nonlocal counts
@@ -132,6 +146,7 @@ class ShardWorker:
             nulls=counts.nulls,
             sentences=self.num_sentences,
             untranslated=self.num_untranslated,
+            unused_terms=self.num_unused_terms,
             settings=job.settings,
         )
         manifest.save(job.out)
@@ -144,6 +159,7 @@ class ShardWorker:
             sentences = translation.sentences if translation else ()
             self.num_sentences += len(sentences)
             self.num_untranslated += sum(sentence.kept is not None for sentence in sentences)
+            self.num_unused_terms += count_unused(translation.terms) if translation else 0
             yield key, translation and translation.text
             if self.on_rows:
                 self.on_rows(number)
@@ -157,7 +173,9 @@ def load_pipeline(job: BulkJob) -> Pipeline:
     if (bundle.model_sha256, _store_of(loaded.engine)) != (settings.model, settings.store):
         raise ValueError(f"{job.model} has changed since this run began: give another --out")
     translator = replace(loaded, options=SearchOptions.model_validate(settings.search))
-    return Pipeline(translator, settings.split, settings.protect)
+    aligner = find_engine_aligner(bundle, translator.engine) if job.glossary else None
+    links_of = aligner and aligner.links_of
+    return Pipeline(translator, settings.split, settings.protect, glossary=job.glossary, links_of=links_of)
 
 
 def translate_file(path: Path, sink: Sink, fields: FieldNames, translate: Translate) -> RowCounts:

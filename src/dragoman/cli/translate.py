@@ -39,6 +39,9 @@ def translate(
     nbest: Annotated[int | None, _column("N", "Write an N-best list: 0 ||| text ||| score.", least=1)] = None,
     scores: Annotated[bool, _column(None, "Add the score of each translation: text ||| score.", "--scores")] = False,
     alignment: Annotated[bool, _column(None, "Add the word alignment: text ||| 0-0 1-2.", "--alignment")] = False,
+    terms: Annotated[
+        bool, _column(None, "Add the glossary terms of each text, used or not (JSON lines, Parquet).", "--terms")
+    ] = False,
     no_split: Annotated[bool, _handling(None, "Translate each line as one sentence.", "--no-split")] = False,
     protect: Annotated[
         bool | None,
@@ -49,6 +52,9 @@ def translate(
         ),
     ] = None,
     prefix: Annotated[str | None, _handling("TEXT", "Make the translation of a single text begin with TEXT.")] = None,
+    glossary: Annotated[
+        Path | None, _handling("FILE", "Use the terms of FILE: source term, tab, target term per line.")
+    ] = None,
     beam: Annotated[int | None, _search("N", "Beam size; default: the model's own.", least=1)] = None,
     threads: Annotated[int | None, _search("N", "CPU threads; default: one per core.", least=1)] = None,
     engine: Annotated[str, _search("auto|ctranslate2|torch", "Inference engine; auto prefers CTranslate2.")] = "auto",

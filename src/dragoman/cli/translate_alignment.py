@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from dragoman.alignment.links import Links
 from dragoman.alignment.moses import to_moses
@@ -11,9 +10,6 @@ from dragoman.bundle import Bundle
 from dragoman.cli.verbosity import print_note
 from dragoman.translation.results import Segment, TextTranslation
 from dragoman.translation.translator import Translator
-
-if TYPE_CHECKING:
-    from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 
 
 @dataclass(frozen=True)
@@ -31,11 +27,11 @@ class TextAligner:
         If torch is used instead of CTranslate2, the reason is printed on standard error.
         """
         if translator.engine.name == "ctranslate2":
-            from dragoman.alignment.export_aligner import ExportAligner
+            from dragoman.alignment.export_aligner import ExportAligner, find_export_obstacle
             from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 
             assert isinstance(translator.engine, CTranslate2Engine)
-            reason = _why_not(bundle, translator.engine)
+            reason = find_export_obstacle(bundle, translator.engine)
             if reason is None:
                 return TextAligner(ExportAligner(translator.engine, bundle.vocab).links_of, translator)
             if find_spec("torch") is None:
@@ -88,18 +84,6 @@ def _links_of_text(
         links |= {(i + source, j + target) for i, j in of_sentence[rank]}
         position += len(written)
     return to_moses(frozenset(links))
-
-
-def _why_not(bundle: Bundle, engine: "CTranslate2Engine") -> str | None:
-    from dragoman.export.obstacles import find_alignment_obstacle
-
-    heads = bundle.info.alignment_heads
-    if not heads:
-        return "no alignment heads are stored in this model"
-    reason = find_alignment_obstacle(heads)
-    if reason is None and engine.export.alignment_heads != heads:
-        return f"the export is older than the stored heads (run dragoman export {bundle.folder})"
-    return reason
 
 
 def _first_word(text: str, start: int) -> int:

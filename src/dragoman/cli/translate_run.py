@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +12,19 @@ from typing import IO, Any, Final, NoReturn
 
 import typer
 
+from dragoman.alignment.engine_aligner import find_engine_aligner
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.cli.progress import show_progress
 from dragoman.cli.translate_alignment import TextAligner
-from dragoman.cli.verbosity import print_note
+from dragoman.cli.verbosity import is_verbose, print_note
 from dragoman.decoding.options import EngineOptions
 from dragoman.io.durable import Sink, write_durably
 from dragoman.io.progress import part_progress
 from dragoman.translation import file_formats
+from dragoman.translation.apply_glossary import LinksOf
 from dragoman.translation.document import keep_fences
 from dragoman.translation.file_formats import TextLine, Write
+from dragoman.translation.glossary import Glossary, TermUse
 from dragoman.translation.pipeline import Inputs, Outputs, Pipeline
 from dragoman.translation.translate_request import TranslateRequest
 from dragoman.translation.translator import Translator
@@ -35,6 +39,9 @@ _MOST_WARNINGS: Final = 3
 """The number of warnings of a kind; further cases are not reported."""
 _SIGNALLED: Final = 128
 """Offset of a signal's number in the exit code, as in shells."""
+
+_MOST_TERMS: Final = 5
+"""The number of unused glossary terms that the summary names."""
 
 Hypothesis = tuple[str, float, str | None]
 """A translation, its score, and its links in Moses format."""
@@ -59,6 +66,7 @@ def run_shards(request: TranslateRequest) -> None:
 def run_one(request: TranslateRequest) -> None:
     """Translate the given texts, a file or standard input."""
     with _clean_exit(request.output):
+        glossary = Glossary.read(request.glossary) if request.glossary else None
         bundle = open_bundle(request.model)
         total = _count_texts(request)
         translator = _load_translator(request, bundle)
@@ -71,8 +79,16 @@ def run_one(request: TranslateRequest) -> None:
             progress = part_progress(shown, whole=total)
             progress("translate", 0)
             is_split = request.split and request.prefix is None
-            pipeline = Pipeline(translator, is_split, request.protect, progress=progress)
+            links_of = _term_links(bundle, translator) if glossary else None
+            pipeline = Pipeline(
+                translator, is_split, request.protect, progress=progress, glossary=glossary, links_of=links_of
+            )
             _write(request, lambda inputs: _values(request, pipeline, aligner, inputs))
+
+
+def _term_links(bundle: Bundle, translator: Translator) -> LinksOf | None:
+    aligner = find_engine_aligner(bundle, translator.engine)
+    return aligner and aligner.links_of
 
 
 def _load_translator(request: TranslateRequest, bundle: Bundle) -> Translator:
@@ -101,7 +117,7 @@ def _values(
         windows = [[(key, pipeline.translate_prefix(text or "", request.prefix)) for key, text in inputs]]
     else:
         windows = pipeline.windows(_prepare(request, inputs), request.reads_standard_input)
-    for window in _warn_of_kept_text(windows):
+    for window in _report_terms(_warn_of_kept_text(windows)):
         translations = [translation for _, translation in window if translation is not None]
         found: Iterator[list[Hypothesis]]
         if aligner is None:
@@ -109,7 +125,10 @@ def _values(
         else:
             found = aligner.align(translations, num_best)
         for key, translation in window:
-            yield key, None if translation is None else render(request, key, next(found))
+            if translation is None:
+                yield key, None
+            else:
+                yield key, _add_terms(request, render(request, key, next(found)), translation.terms)
 
 
 def _prepare(request: TranslateRequest, inputs: Iterable[tuple[Any, str | None]]) -> Inputs[Any]:
@@ -135,6 +154,14 @@ def render_value(request: TranslateRequest, _: object, hypotheses: list[Hypothes
     return objects[0] if request.nbest is None else objects
 
 
+def _add_terms(request: TranslateRequest, value: Any, terms: Sequence[TermUse]) -> Any:
+    """Return a translation as an object with the terms of the glossary, if the request asks for them."""
+    if not request.terms:
+        return value
+    members = {"text": value} if isinstance(value, str) else {"hypotheses": value} if request.nbest else value
+    return {**members, "terms": [term._asdict() for term in terms]}
+
+
 def _columns(request: TranslateRequest, hypothesis: Hypothesis) -> dict[str, str | float]:
     text, score, links = hypothesis
     columns: dict[str, str | float] = {"text": text}
@@ -147,7 +174,7 @@ def _parquet_type(request: TranslateRequest) -> Any:
     """Return the Arrow type of the values to write, or None for strings."""
     import pyarrow as pa
 
-    value = render_value(request, None, [("", 0.0, None)])
+    value = _add_terms(request, render_value(request, None, [("", 0.0, None)]), [TermUse("", "", True)])
     return None if isinstance(value, str) else pa.infer_type([value])
 
 
@@ -241,6 +268,26 @@ def _warn_of_kept_text(windows: Iterable[Outputs[Any]]) -> Iterator[Outputs[Any]
                 more = "; further such lines are not reported" if num_warnings == _MOST_WARNINGS else ""
                 print_note(f"line {number:,} has text that is kept, not translated: {translation.kept}{more}")
         yield window
+
+
+def _report_terms(windows: Iterable[Outputs[Any]]) -> Iterator[Outputs[Any]]:
+    """Yield the windows; at the end, report the glossary terms that were not used: with --verbose, for each line."""
+    number = num_terms = 0
+    unused = Counter[str]()
+    for window in windows:
+        for _, translation in window:
+            number += 1
+            terms = translation.terms if translation else ()
+            missing = [f"{term.source} = {term.target}" for term in terms if not term.used]
+            num_terms += len(terms)
+            unused.update(missing)
+            if missing and is_verbose():
+                print_note(f"line {number:,}: glossary terms not used: {', '.join(missing)}")
+        yield window
+    if unused:
+        more = f" and {len(unused) - _MOST_TERMS:,} more" if len(unused) > _MOST_TERMS else ""
+        names = ", ".join(name for name, _ in unused.most_common(_MOST_TERMS))
+        print_note(f"glossary: {unused.total():,} of {num_terms:,} terms not used: {names}{more}")
 
 
 class _Terminated(KeyboardInterrupt):

@@ -24,11 +24,17 @@ Verbose = Annotated[
 ]
 
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
+_is_verbose: ContextVar[bool] = ContextVar("is_verbose", default=False)
 
 
 def is_quiet() -> bool:
     """Return True while a command runs with --quiet."""
     return _is_quiet.get()
+
+
+def is_verbose() -> bool:
+    """Return True while a command runs with --verbose."""
+    return _is_verbose.get()
 
 
 def print_note(text: str) -> None:
@@ -42,7 +48,7 @@ def with_verbosity(command: Callable[..., None], has_notes: bool) -> Callable[..
 
     @wraps(command)
     def run(*, quiet: bool = False, verbose: bool = False, **options: Any) -> None:
-        token = _is_quiet.set(quiet)
+        token, verbose_token = _is_quiet.set(quiet), _is_verbose.set(verbose)
         try:
             if verbose and quiet:
                 raise ValueError("--quiet and --verbose cannot be combined: give one of them")
@@ -50,6 +56,7 @@ def with_verbosity(command: Callable[..., None], has_notes: bool) -> Callable[..
                 command(**options)
         finally:
             _is_quiet.reset(token)
+            _is_verbose.reset(verbose_token)
 
     types = {"quiet": Quiet, "verbose": Verbose} if has_notes else {"verbose": Verbose}
     kind = inspect.Parameter.KEYWORD_ONLY

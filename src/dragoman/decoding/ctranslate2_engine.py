@@ -17,6 +17,7 @@
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import ctranslate2
@@ -130,6 +131,25 @@ class CTranslate2Engine:
                 yield place, Result(tuple(ended[: options.num_best]))
 
         return results()
+
+    def complete(self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens]) -> list[Result]:
+        limits = [self._limit(source, options, prefix) for source, prefix in _pair_with_prefixes(sources, prefixes)]
+        rows: list[list[tuple[int, ...]]] = [[] for _ in sources]
+        for batch, limit in _batches(sources, limits):
+            some, begins = [sources[place] for place in batch], [prefixes[place] for place in batch]
+            for place, pending in zip(batch, self._begin(some, options, begins, limit, False), strict=True):
+                ended = self._ended(pending.result(), options, False)
+                ended.sort(key=lambda hypothesis: -hypothesis.score)
+                rows[place] = [one.tokens for one in ended if {PAD, BOS}.isdisjoint(one.tokens)][: options.num_best]
+        rows = [some or [tuple(prefix)] for some, prefix in zip(rows, prefixes, strict=True)]
+        flat = [(source, row) for source, some in zip(sources, rows, strict=True) for row in some]
+        # CTranslate2 gives prefix tokens probability 1.
+        totals = map(sum, self.score([source for source, _ in flat], [row for _, row in flat]))
+        scored = (
+            Hypothesis(row, (), options.penalty.score(total, len(row) + 1), False, total)
+            for (_, row), total in zip(flat, totals, strict=True)
+        )
+        return [Result(tuple(sorted(islice(scored, len(some)), key=lambda one: -one.score))) for some in rows]
 
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
         scored = self._translator.score_batch(

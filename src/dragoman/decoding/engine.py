@@ -33,6 +33,13 @@ class Engine(Protocol):
         Any number of sources may be given: the engine makes its own batches.
         """
 
+    def complete(self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens]) -> list[Result]:
+        """Return translations that begin with the prefixes, in order, searched in batches.
+
+        Faster than `submit` with CTranslate2, but not the same in every engine: it may miss the translation that ends
+        directly after its prefix.
+        """
+
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
         """Return the log-probability of every token of each target, EOS last."""
 

@@ -72,6 +72,10 @@ class TorchEngine:
                 drawn = sample(self.model, self._padded(rows), seeds, edits, options)
             yield from ((index, Result((hypothesis,))) for index, hypothesis in zip(batch, drawn, strict=True))
 
+    def complete(self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens]) -> list[Result]:
+        results = dict(self.submit(sources, options, prefixes))
+        return [results[index] for index in range(len(sources))]
+
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
         ended = [[*target, EOS] for target in targets]
         scores: dict[int, tuple[float, ...]] = {}

@@ -3,6 +3,7 @@
 Uses only the `Engine` interface, so the results have the same meaning with every engine. Does not import torch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +43,35 @@ def complete(translator: Translator, source: str, prefix: str) -> SentenceTransl
     (result,) = search(translator.engine, [row], translator.options, [begin])
     segment = Segment(clean_line(source), result.hypotheses, translator.decode(result.best.tokens))
     return SentenceTranslation.of(source, [segment], translator.decode)
+
+
+def complete_all(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[SentenceTranslation | None]:
+    """Translate sentences with forced prefixes, given as (source, prefix); None for a prefix that is too long."""
+    vocab, longest = translator.vocab, translator.engine.longest
+    rows = vocab.source.encode([clean_line(source) for source, _ in pairs]).rows()
+    begins = [row[:-1] for row in vocab.target.encode([clean_line(prefix) for _, prefix in pairs]).rows()]
+    fits = [i for i, begin in enumerate(begins) if longest is None or len(begin) + 2 <= longest]
+    found = translator.engine.complete([rows[i] for i in fits], translator.options, [begins[i] for i in fits])
+    completed: list[SentenceTranslation | None] = [None] * len(pairs)
+    for i, result in zip(fits, found, strict=True):
+        source = pairs[i][0]
+        segment = Segment(clean_line(source), result.hypotheses, translator.decode(result.best.tokens))
+        completed[i] = SentenceTranslation.of(source, [segment], translator.decode)
+    return completed
+
+
+def word_log_probabilities(translator: Translator, pairs: Sequence[tuple[str, Tokens]]) -> list[list[float]]:
+    """Return the log-probability of each word of a translation, for (source, target tokens) pairs."""
+    sources = translator.vocab.source.encode([clean_line(source) for source, _ in pairs]).rows()
+    scores = translator.engine.score(sources, [tokens for _, tokens in pairs])
+    found = []
+    for (_, tokens), of_tokens in zip(pairs, scores, strict=True):
+        words = [len(translator.decode(tuple(tokens[:end])).split()) - 1 for end in range(1, len(tokens) + 1)]
+        of_words = [0.0] * (max(words, default=-1) + 1)
+        for word, log_probability in zip(words, of_tokens, strict=False):  # EOS is no word
+            of_words[max(word, 0)] += log_probability
+        found.append(of_words)
+    return found
 
 
 def find_alternatives(translator: Translator, source: str, prefix: str, num: int) -> list[Alternative]:

@@ -18,9 +18,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 from dragoman.decoding.checks import check_text
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.translation.alternatives import complete
+from dragoman.translation.apply_glossary import GlossaryTranslator, LinksOf
 from dragoman.translation.document import TextDocument
+from dragoman.translation.glossary import Glossary
 from dragoman.translation.protect import protect_prefixed, protect_sentences
-from dragoman.translation.results import TextTranslation
+from dragoman.translation.results import SentenceTranslation, TextTranslation
 from dragoman.translation.translator import Submission, Translator
 
 WINDOW: Final = 2048
@@ -69,6 +71,10 @@ class Pipeline:
     window: int = WINDOW
     progress: Progress = ignore_progress
     """Called with "translate" and the number of texts done."""
+    glossary: Glossary | None = None
+    """Terms that the translations use; a sentence without a term is translated as without a glossary."""
+    links_of: LinksOf | None = None
+    """The links by the model's alignment heads, for the places of the terms; None: the places are found by scoring."""
 
     def translate(self, texts: Iterable[str]) -> Iterator[TextTranslation]:
         """Yield one translation for each text, in order."""
@@ -144,13 +150,25 @@ class Pipeline:
     def _collect(self, window: _Window) -> Outputs[Any]:
         found = self.translator.collect(window.submission, self._progress_of(window))
         if self._protects:
-            found = protect_sentences(found, self.translator.sentences)
+            found = protect_sentences(found, self._translate_again)
+        terms = self._terms
+        found = terms.apply(found, self._protects) if terms else found
         self.progress("translate", window.num_read)
-        sentences = (sentence.without_empty() for sentence in found)
+        finished = (sentence.without_empty() for sentence in found)
+        sentences = map(terms.report, finished) if terms else finished
         return [
             (key, document and TextTranslation(document, tuple(islice(sentences, len(document.spans)))))
             for key, document in window.entries
         ]
+
+    def _translate_again(self, sentences: list[str]) -> list[SentenceTranslation]:
+        """Translate sentences with codes in place of protected strings, or the words between such strings."""
+        found = self.translator.sentences(sentences)
+        return self._terms.apply(found, True) if self._terms else found
+
+    @property
+    def _terms(self) -> GlossaryTranslator | None:
+        return self.glossary and GlossaryTranslator(self.glossary, self.translator, self.links_of)
 
     def _progress_of(self, window: _Window) -> Progress:
         """Return a progress callback that converts finished sentences of the window to finished texts of the run."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.translation.document import TextDocument
+from dragoman.translation.glossary import TermUse
 from dragoman.translation.kept import Reason
 
 Decode = Callable[[tuple[int, ...]], str]
@@ -65,6 +66,8 @@ class SentenceTranslation(NamedTuple):
     segments: tuple[Segment, ...] = ()
     """The engine's results: one segment, or several of a very long sentence. Empty if `protect` assembled the sentence
     from other translations."""
+    terms: tuple[TermUse, ...] = ()
+    """The terms of a glossary that the sentence contains, used or not, in the order of the source."""
 
     @property
     def kept(self) -> Reason | None:
@@ -134,6 +137,11 @@ class TextTranslation(NamedTuple):
     def kept(self) -> Reason | None:
         """The reason why text was kept instead of translated; None if all was translated."""
         return next((sentence.kept for sentence in self.sentences if sentence.kept), None)
+
+    @property
+    def terms(self) -> tuple[TermUse, ...]:
+        """The terms of a glossary that the text contains, used or not, in the order of the source."""
+        return tuple(term for sentence in self.sentences for term in sentence.terms)
 
     def best(self, num: int) -> Iterator[tuple[TextHypothesis, tuple[int, ...]]]:
         """Yield the `num` best translations of the text, with the index of the hypothesis used for each sentence."""

@@ -13,8 +13,9 @@ from dragoman.translation.file_formats import FieldNames, FormatName, format_by_
 _FORMAT_TITLES: Final[dict[FormatName, str]] = {"text": "text", "jsonl": "JSON lines", "parquet": "Parquet"}
 _FOR_SHARDS: Final = ("out", "workers", "shard_index", "ray")
 _EXCLUSIVE: Final = {
-    "shards": ("texts", "input", "output", "format", "nbest", "scores", "alignment", "prefix"),
-    "sampling": ("nbest", "beam", "prefix"),
+    "shards": ("texts", "input", "output", "format", "nbest", "scores", "alignment", "terms", "prefix"),
+    "sampling": ("nbest", "beam", "prefix", "glossary"),
+    "prefix": ("glossary",),
 }
 """Options that cannot be combined."""
 _TITLES: Final = {"texts": "a text", "sampling": "--sample"}
@@ -37,10 +38,14 @@ class TranslateRequest:
     nbest: int | None = None
     scores: bool = False
     alignment: bool = False
+    terms: bool = False
+    """Add the terms of the glossary that each text contains, used or not."""
     split: bool = True
     protect: bool | None = None
     """Keep placeholders, addresses, code, emoji and numbers; None: if the model's bundle says so."""
     prefix: str | None = None
+    glossary: Path | None = None
+    """A table of source terms and target terms that translations use."""
     beam: int | None = None
     threads: int | None = None
     engine: EngineName = "auto"
@@ -102,6 +107,8 @@ class TranslateRequest:
             raise ValueError(f"--compute {self.compute} does not work with --engine torch: give --engine ctranslate2")
         if self.prefix is not None and (len(self.texts) != 1 or "\n" in self.texts[0]):
             raise ValueError("--prefix needs exactly one text of one line: give that text on the command line")
+        if self.terms and self.glossary is None:
+            raise ValueError("--terms needs a glossary: give --glossary FILE")
 
     def _check_files(self) -> None:
         texts, source, output = self.texts, self.input, self.output
@@ -129,6 +136,8 @@ class TranslateRequest:
         if kind == "text" and (self.field is not None or self.into is not None):
             what = f"{source} is" if source else "the input is"
             raise ValueError(f"--field and --into need JSON lines or Parquet, but {what} text: give --format jsonl")
+        if kind == "text" and self.terms:
+            raise ValueError("--terms needs JSON lines or Parquet, but the input is text: give --format jsonl")
         if self.texts and kind != "text":
             raise ValueError(f"--format {kind} needs a file or standard input: give --input instead of a text")
         if kind == "parquet" and (source is None or output is None or not source.is_file()):
