@@ -51,6 +51,12 @@ class ServiceRequest(RequestSchema):
     beam_size: BeamSize | None = Field(None, description="hypotheses kept at each step; default: the model's")
     penalty: LengthPenalty | None = Field(None, description="length penalty; default: the model's")
     prefix: str = Field("", description="beginning of the translation of a single sentence", examples=["Wo befindet"])
+    glossary: str | dict[str, str] | None = Field(
+        None,
+        description="terms that the translation uses: a mapping of source terms to target terms, or the name of one of "
+        "the service's glossaries",
+        examples=[{"station": "Bahnhof"}],
+    )
     tokens: bool = Field(False, description="return every token with its log-probability")
     alignment: bool = Field(False, description="return the word alignment")
 
@@ -98,6 +104,14 @@ class RankedTranslation(ResponseSchema):
     log_probability: float = Field(description="log-probability of the whole translation", examples=[-1.3])
 
 
+class GlossaryTerm(ResponseSchema):
+    """A term of the glossary that a sentence contains."""
+
+    source: str = Field(description="source term as in the glossary", examples=["station"])
+    target: str = Field(examples=["Bahnhof"])
+    used: bool = Field(description="true if the translation uses the target term, possibly inflected")
+
+
 class TranslatedSentence(RankedTranslation):
     """A source sentence, its best translation and the requested alternatives, tokens and alignment."""
 
@@ -111,6 +125,9 @@ class TranslatedSentence(RankedTranslation):
     tokens: tuple[ScoredToken, ...] | None = Field(None, description="tokens of the best translation, if requested")
     alignment: tuple[tuple[int, int], ...] | None = Field(
         None, description="pairs of source and target word indices, from 0; words are split at white space"
+    )
+    terms: tuple[GlossaryTerm, ...] | None = Field(
+        None, description="terms of the glossary in the sentence, used or not, if the request has a glossary"
     )
 
 

@@ -63,6 +63,7 @@ class RequestOptions(TypedDict, total=False):
     beam_size: int
     penalty: LengthPenalty
     prefix: str
+    glossary: str | dict[str, str] | None
     tokens: bool
     alignment: bool
 

@@ -34,15 +34,19 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="CORS origin that may call the service (repeatable).")
     ] = None,
+    glossary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="Glossary that requests may name: a table of terms (repeatable)."),
+    ] = None,
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a limit, such as characters=5000 (repeatable).")
     ] = None,
 ) -> None:
     """Serve translations over HTTP, with LibreTranslate's API and a native API that returns more.
 
-    SIGTERM finishes all admitted requests and stops. SIGHUP reloads the models; if that fails, the old models stay. The
-    log goes to standard error, one JSON object per line, and contains no texts; with --quiet, it has warnings and
-    errors only.
+    SIGTERM finishes all admitted requests and stops. SIGHUP reloads the models and glossaries; if that fails, the old
+    ones stay. The log goes to standard error, one JSON object per line, and contains no texts; with --quiet, it has
+    warnings and errors only.
 
         dragoman serve demo
 
@@ -64,6 +68,7 @@ def serve(
         threads=threads,
         compute=compute,
         origins=tuple(allow_origin or ()),
+        glossaries=_glossary_files(glossary or []),
         limits=parse_limits(limit or []),
     )
     try:
@@ -94,6 +99,19 @@ def _model_folders(arguments: list[str]) -> dict[str, Path]:
     if not folders:
         raise ValueError("no model: give the folder of a model, or `demo`")
     return folders
+
+
+def _glossary_files(arguments: list[str]) -> dict[str, Path]:
+    """Return the files of glossaries by name, from NAME=FILE arguments."""
+    paths: dict[str, Path] = {}
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if not equals or not name or not path:
+            raise ValueError(f"invalid --glossary {argument}: give NAME=FILE, as in it=terms.tsv")
+        if name in paths:
+            raise ValueError(f"two glossaries are called {name}: give another name with NAME={path}")
+        paths[name] = Path(path).absolute()
+    return paths
 
 
 def parse_limits(arguments: list[str]) -> "Limits":

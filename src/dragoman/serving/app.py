@@ -157,3 +157,5 @@ def _add_limits(fields: dict[str, Any], limits: Limits) -> None:
                 schema["maxLength"] = limits.characters
             if name in ("texts", "q") and schema.get("type") == "array":
                 schema["maxItems"] = limits.texts
+            if name == "glossary" and schema.get("type") == "object":
+                schema["maxProperties"] = limits.glossary_terms

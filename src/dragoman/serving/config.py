@@ -28,6 +28,7 @@ class Limits(Config):
     sentence_tokens: int = Field(512, ge=1, description="tokens per sentence, counted by the model's vocabulary")
     beam_size: int = Field(10, ge=1, description="largest beam size of a request")
     num_best: int = Field(10, ge=1, description="largest number of translations per sentence")
+    glossary_terms: int = Field(500, ge=1, description="terms in the glossary of a request")
     wait: float = Field(0.5, gt=0, description="seconds in the queue; at least 5 times the time of one sentence")
     seconds: float = Field(30.0, gt=0, description="seconds per request; a longer request is rejected")
     header_seconds: float = Field(5.0, gt=0, description="seconds to receive the headers of a request")
@@ -53,6 +54,8 @@ class ServiceConfig:
     threads: int = 1
     compute: str = "float32"
     origins: Sequence[str] = ()
+    glossaries: Mapping[str, Path] = field(default_factory=dict)
+    """The files of glossaries, by the names that requests give."""
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -14,8 +14,8 @@ MAX_BATCHES: Final = 2
 MAX_LINE_BYTES: Final = 1 << 30
 
 Answer = dict[str, Any]
-"""The answer to a sentence: `{hypotheses, num_tokens, kept}` with the requested tokens or alignment, in the shapes of
-`api_schemas`; or `{error, is_user_error}`."""
+"""The answer to a sentence: `{hypotheses, num_tokens, kept}` with the requested tokens, alignment or terms, in the
+shapes of `api_schemas`; or `{error, is_user_error}`."""
 
 
 class TranslationOptions(NamedTuple):
@@ -35,6 +35,8 @@ class TranslationOptions(NamedTuple):
     formula: str | None = None
     alpha: float | None = None
     """Strength of the length penalty; None is the model's default."""
+    terms: tuple[tuple[str, str], ...] = ()
+    """The source terms of the glossary that the sentence contains, with their target terms."""
 
 
 def encode_message(message: dict[str, Any]) -> bytes:

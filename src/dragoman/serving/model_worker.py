@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.alignment.engine_aligner import find_engine_aligner
 from dragoman.alignment.export_aligner import ExportAligner
 from dragoman.api_schemas import ModelInfo
 from dragoman.bundle import open_bundle
@@ -14,6 +15,7 @@ from dragoman.decoding.engine import open_engine
 from dragoman.decoding.options import Compute, EngineOptions, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.serving.engine_protocol import Answer, TranslationOptions
+from dragoman.translation.glossary import Glossary
 from dragoman.translation.pipeline import Pipeline
 from dragoman.translation.results import SentenceTranslation
 from dragoman.translation.translator import Translator
@@ -33,6 +35,8 @@ class ModelWorker:
         self._engine = opened.engine
         self._vocab = bundle.vocab
         self._protects = bundle.info.protects
+        aligner = find_engine_aligner(bundle, opened.engine)
+        self._links_of = aligner and aligner.links_of
         self.warning = opened.warning
         """A message about a setting of the bundle that the engine cannot follow, if any."""
         self.search = opened.search
@@ -77,12 +81,16 @@ class ModelWorker:
         # The probability of a given prefix or of a kept text does not say how sure the model is.
         own = () if options.prefix else [part for part in sentence.segments if not part.kept]
         num_tokens = sum(len(part.tokens) + 1 for part in own)
-        tokens = {"tokens": self._score_tokens(sentence)} if options.tokens else {}
-        return {"hypotheses": hypotheses, "num_tokens": num_tokens, "kept": sentence.kept, **tokens}
+        requested: Answer = {"tokens": self._score_tokens(sentence)} if options.tokens else {}
+        if options.terms:
+            requested["terms"] = [term._asdict() for term in sentence.terms]
+        return {"hypotheses": hypotheses, "num_tokens": num_tokens, "kept": sentence.kept, **requested}
 
     def _search(self, texts: Sequence[str], options: TranslationOptions) -> list[SentenceTranslation]:
         protects = self._protects if options.protect is None else options.protect
-        pipeline = Pipeline(Translator(self._engine, self._vocab, self.search_options(options)), False, protects)
+        translator = Translator(self._engine, self._vocab, self.search_options(options))
+        glossary = Glossary(tuple((source, target) for source, target in options.terms)) if options.terms else None
+        pipeline = Pipeline(translator, False, protects, glossary=glossary, links_of=self._links_of)
         if options.prefix:
             return [pipeline.translate_prefix(text, options.prefix).sentences[0] for text in texts]
         return [result.sentences[0] for result in pipeline.translate(texts)]

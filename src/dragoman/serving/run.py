@@ -16,7 +16,7 @@ from typing import Any, Final
 from dragoman.serving.app import create_app
 from dragoman.serving.config import ServiceConfig
 from dragoman.serving.http_server import open_socket, serve
-from dragoman.serving.service import Service
+from dragoman.serving.service import Service, read_glossaries
 
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -85,7 +85,9 @@ async def _run(config: ServiceConfig, listener: socket.socket, on_started: OnSta
 
     async def reload() -> None:
         try:
+            glossaries = read_glossaries(config.glossaries)
             await pool.reload()
+            service.glossaries = glossaries
         except (ValueError, OSError) as error:
             service.metrics.reloads.labels("failed").inc()
             log("reload failed", level="error", reason=str(error))

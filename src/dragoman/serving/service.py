@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import Request
@@ -19,12 +20,16 @@ from dragoman.serving.languages import detect_languages
 from dragoman.serving.prometheus import Metrics
 from dragoman.text.cleaning import clean_line
 from dragoman.translation.document import TextDocument
+from dragoman.translation.glossary import Glossary
 from dragoman.translation.kept import split_kept
 
 T = TypeVar("T")
 
 DETECT_CHARACTERS = 2000
 """Number of leading characters that language detection uses."""
+
+TERM_COST = 3
+"""Cost of a glossary term in a sentence, divided by the cost of the sentence: each term may need further searches."""
 
 
 class DocumentTranslation(NamedTuple):
@@ -48,6 +53,8 @@ class Service:
     keys: KeyRing
     metrics: Metrics
     log: LogEvent
+    glossaries: Mapping[str, Glossary] = field(default_factory=dict)
+    """The glossaries that requests may name."""
     is_draining: bool = False
     """True after SIGTERM: the service still accepts requests, but reports that it is not ready."""
 
@@ -57,7 +64,8 @@ class Service:
         metrics = Metrics()
         dispatcher = Dispatcher(config, log, metrics.count_batch)
         metrics.watch(dispatcher)
-        return Service(dispatcher, config.limits, KeyRing(config.keys), metrics, log)
+        glossaries = read_glossaries(config.glossaries)
+        return Service(dispatcher, config.limits, KeyRing(config.keys), metrics, log, glossaries)
 
     @property
     def models(self) -> dict[str, ModelInfo]:
@@ -81,6 +89,23 @@ class Service:
         pairs = [f"{model.source} to {model.target}" for model in self.models.values()]
         raise UnknownModelError(f"no model from {_quote(source)} to {_quote(target)}: give {_list(pairs)}")
 
+    def find_glossary(self, glossary: str | dict[str, str] | None) -> Glossary | None:
+        """Return the service's glossary with a name, or that of a request; raise RejectedError if it is invalid."""
+        if glossary is None:
+            return None
+        if isinstance(glossary, str):
+            if glossary not in self.glossaries:
+                known = _list(list(self.glossaries)) if self.glossaries else "a mapping of source terms to target terms"
+                raise InvalidRequestError(f"unknown glossary {_quote(glossary)}: give {known}")
+            return self.glossaries[glossary]
+        if len(glossary) > self.limits.glossary_terms:
+            most = self.limits.glossary_terms
+            raise TooLargeError(f"{len(glossary):,} glossary terms are too many: send at most {most:,} per request")
+        try:
+            return Glossary.of(glossary)
+        except ValueError as error:
+            raise InvalidRequestError(f"glossary, {error}") from None
+
     def detect_source(self, texts: Sequence[str], target: str | None) -> str:
         """Return the most probable source language among the models that translate into `target`."""
         sources = {model.source for model in self.models.values() if target in (None, model.target)}
@@ -101,7 +126,11 @@ class Service:
                 raise InvalidRequestError(f"{which}: lone surrogate at index {error.start}: remove it") from None
 
     async def translate(
-        self, texts: Sequence[str], options: TranslationOptions, split: bool = True
+        self,
+        texts: Sequence[str],
+        options: TranslationOptions,
+        split: bool = True,
+        glossary: Glossary | None = None,
     ) -> list[DocumentTranslation]:
         """Return one translation per text. If the call is cancelled, its sentences are removed from the queue."""
         self.check_texts(texts, options.prefix)
@@ -111,10 +140,15 @@ class Service:
         sentences = [sentence for document in documents for sentence in document.sentences]
         if options.prefix and (len(documents) != 1 or len(sentences) != 1):
             raise InvalidRequestError("prefix needs a single sentence: send one text of one sentence, or omit prefix")
-        answers = iter(await self._translate_sentences(sentences, options) if sentences else [])
+        found = await self._translate_sentences(sentences, options, glossary) if sentences else []
+        if glossary:
+            found = [{"terms": [], **answer} for answer in found]
+        answers = iter(found)
         return [DocumentTranslation(document, [next(answers) for _ in document.spans]) for document in documents]
 
-    async def _translate_sentences(self, texts: list[str], options: TranslationOptions) -> list[Answer]:
+    async def _translate_sentences(
+        self, texts: list[str], options: TranslationOptions, glossary: Glossary | None = None
+    ) -> list[Answer]:
         """Translate sentences; a sentence that is kept whole is answered without an engine."""
         self.dispatcher.require_ready()
         parts = split_kept([clean_line(text) for text in texts], self.dispatcher.pool.vocabularies[options.model])
@@ -123,17 +157,24 @@ class Service:
             most, limit = max(costs), self.limits.sentence_tokens
             raise TooLargeError(f"a sentence has {most:,} tokens, the limit is {limit:,}: send shorter sentences")
         read = [i for i, cost in enumerate(costs) if cost or options.prefix]
-        found = await self._translate_queued([texts[i] for i in read], [costs[i] for i in read], options)
+        # Engines get only the terms that a sentence has, so all sentences without terms can share a batch.
+        with_terms = [_add_terms(options, texts[i], glossary) for i in read]
+        found = await self._translate_queued([texts[i] for i in read], [costs[i] for i in read], with_terms)
         answers = dict(zip(read, found, strict=True))
         return [answers.get(i) or _keep(text, parts[i][0].kept, options) for i, text in enumerate(texts)]
 
-    async def _translate_queued(self, texts: list[str], costs: list[int], options: TranslationOptions) -> list[Answer]:
+    async def _translate_queued(
+        self, texts: list[str], costs: list[int], options: list[TranslationOptions]
+    ) -> list[Answer]:
         if not texts:
             return []
         loop = asyncio.get_running_loop()
         now, new = loop.time(), loop.create_future
-        sentences = [QueuedSentence(text, options, cost, now, new()) for text, cost in zip(texts, costs, strict=True)]
-        self.dispatcher.admit(sum(costs))
+        sentences = [
+            QueuedSentence(text, each, cost * (1 + TERM_COST * len(each.terms)), now, new())
+            for text, cost, each in zip(texts, costs, options, strict=True)
+        ]
+        self.dispatcher.admit(sum(sentence.cost for sentence in sentences))
         self.dispatcher.put(sentences)
         try:
             async with asyncio.timeout(self.limits.seconds):
@@ -144,6 +185,17 @@ class Service:
             self.dispatcher.queue.discard(sentences)
             for sentence in sentences:
                 sentence.answer.cancel()
+
+
+def read_glossaries(paths: Mapping[str, Path]) -> dict[str, Glossary]:
+    """Read the glossaries of a service; raise ValueError with the file and line of an invalid term."""
+    return {name: Glossary.read(path) for name, path in paths.items()}
+
+
+def _add_terms(options: TranslationOptions, text: str, glossary: Glossary | None) -> TranslationOptions:
+    """Return the options of a sentence, with the terms of the glossary that the sentence contains."""
+    matches = glossary.find(text) if glossary else []
+    return options._replace(terms=tuple(dict.fromkeys((match.source, match.target) for match in matches)))
 
 
 def _keep(text: str, reason: str | None, options: TranslationOptions) -> Answer:
@@ -185,13 +237,17 @@ class RequestContext(NamedTuple):
             self.usage.count(characters)
 
     async def translate(
-        self, texts: Sequence[str], options: TranslationOptions, split: bool = True
+        self,
+        texts: Sequence[str],
+        options: TranslationOptions,
+        split: bool = True,
+        glossary: Glossary | None = None,
     ) -> list[DocumentTranslation]:
         """Count the usage, translate the texts and log the request; cancel if the client disconnects."""
         characters = sum(map(len, texts))
         self.count_usage(characters)
         add_log_fields(self.request, texts=len(texts), characters=characters, model=options.model)
-        return await cancel_on_disconnect(self.request, self.service.translate(texts, options, split))
+        return await cancel_on_disconnect(self.request, self.service.translate(texts, options, split, glossary))
 
 
 def add_log_fields(request: Request, **fields: Any) -> None:

@@ -29,7 +29,10 @@ def create_router(service: Service) -> APIRouter:
         detected = service.detect_source(texts, body.target) if body.source == "auto" else None
         model = service.find_model(body.model, detected or body.source, body.target)
         options = _translation_options(body, model, service.limits)
-        results = await context.translate(texts, options, body.split)
+        glossary = service.find_glossary(body.glossary)
+        if glossary and body.prefix:
+            raise InvalidRequestError("prefix and glossary cannot be combined: omit one of them")
+        results = await context.translate(texts, options, body.split, glossary)
         # A dict in the shape of ServiceResponse: to validate what we just made would cost time.
         translations = [_format_text(result) for result in results]
         model_ref = {"name": model.name, "sha256": model.sha256}
@@ -64,5 +67,5 @@ def _format_sentence(source: str, answer: Answer) -> dict[str, Any]:
     best, *others = answer["hypotheses"]
     length = answer["num_tokens"]
     confidence = round(math.exp(best["log_probability"] / length), 4) if length else None
-    requested = {name: answer[name] for name in ("kept", "tokens", "alignment") if name in answer}
+    requested = {name: answer[name] for name in ("kept", "tokens", "alignment", "terms") if name in answer}
     return {"source": source, **best, "confidence": confidence, "others": others, **requested}

@@ -1,5 +1,6 @@
 """Our own routes, on the real application with a real engine process."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -8,8 +9,10 @@ from service_harness import ServiceHarness
 
 import dragoman
 from dragoman.api_schemas import ServiceResponse
+from dragoman.serving.app import create_app
 from dragoman.serving.config import Limits
 from dragoman.serving.keys import ApiKey, generate_key
+from dragoman.translation.glossary import Glossary
 
 pytestmark = pytest.mark.slow
 
@@ -202,3 +205,42 @@ def test_the_log_has_the_size_of_a_request_but_not_its_texts(demo: ServiceHarnes
     line = demo.log[-1]
     assert (line["texts"], line["characters"], line["model"], line["status"]) == (2, 27, "demo", 200)
     assert "lums" not in demo.log_text
+
+
+def test_a_glossary_is_given_with_the_request_and_its_terms_are_listed(small: ServiceHarness) -> None:
+    plain = translate(small, texts=[DOGS, HOUSES])
+    found = translate(small, texts=[DOGS, HOUSES], glossary={"dog": "Frauen", "boat": "Kahn"})
+    (dogs,), (houses,) = (one.sentences for one in found.translations)
+    assert "Frauen" in dogs.text
+    assert dogs.terms is not None
+    assert [(term.source, term.target, term.used) for term in dogs.terms] == [("dog", "Frauen", True)]
+    assert found.translations[1].text == plain.translations[1].text
+    assert houses.terms == ()
+    assert plain.translations[0].sentences[0].terms is None
+
+
+def test_a_glossary_of_the_service_is_given_by_name(small: ServiceHarness) -> None:
+    service = dataclasses.replace(small.service, glossaries={"zoo": Glossary.of({"dog": "Frauen"})})
+    app = create_app(service)
+    found = translate(small, app, texts=DOGS, glossary="zoo")
+    assert found == translate(small, texts=DOGS, glossary={"dog": "Frauen"})
+    status, detail = refused(small, app, texts=DOGS, glossary="it")
+    assert status == 400
+    assert "zoo" in detail
+    assert refused(small, texts=DOGS, glossary="zoo")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("status", "request_"),
+    [
+        (400, {"glossary": {"dog": ""}}),
+        (400, {"glossary": {"dog": "a\nb"}}),
+        (400, {"glossary": {"dog": "\ud800"}}),
+        (400, {"glossary": {"dog": "Hund"}, "prefix": "zwei"}),
+        (413, {"glossary": {f"dog{number}": "Hund" for number in range(4)}}),
+        (422, {"glossary": {"dog": 3}}),
+    ],
+)
+def test_an_invalid_glossary_is_refused(small: ServiceHarness, status: int, request_: dict[str, Any]) -> None:
+    app = small.create_app(limits=Limits(glossary_terms=3))
+    assert refused(small, app, texts=DOGS, **request_)[0] == status
