@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 from dragoman.alignment.engine_aligner import find_engine_aligner
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.decoding.options import Compute, EngineName, EngineOptions, SamplingOptions
+from dragoman.device import AUTO
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.translation.alternatives import Alternative, find_alternatives, score_target
 from dragoman.translation.apply_glossary import LinksOf
@@ -67,6 +68,7 @@ class Model:
     def __init__(self, bundle: Bundle, options: EngineOptions | None = None) -> None:
         self.bundle = bundle
         self.translator = Translator.load(bundle, options)
+        self._device = options.device if options else AUTO
         self._num_taps = 0
 
     @staticmethod
@@ -235,7 +237,7 @@ class Model:
     def _links_of(self, translator: Translator) -> LinksOf | None:
         """Return the function that links words by the alignment heads on the translator's engine, if it can."""
         aligner = find_engine_aligner(self.bundle, translator.engine)
-        return aligner and aligner.links_of
+        return aligner.links_of if aligner else None
 
     @cached_property
     def _torch_translator(self) -> Translator:
@@ -251,7 +253,7 @@ class Model:
         _require("torch", "inspect a model")
         from dragoman.inspection.inspector import Inspector
 
-        return Inspector.of(self.bundle, self.translator.options.beam_size)
+        return Inspector.of(self.bundle, self.translator.options.beam_size, self._device)
 
     @cached_property
     def _aligner(self) -> "Aligner":
@@ -268,15 +270,17 @@ def load(
     threads: int | None = None,
     compute: Compute | None = None,
     beam_size: int | None = None,
+    device: str = AUTO,
 ) -> Model:
     """Load a model that is ready to translate.
 
     `model` is the folder of a model or a training run; "demo" is the built-in small English-German model, "./demo" a
     folder named demo. `engine` is "ctranslate2", "torch", or "auto" for CTranslate2 if it supports the model. `threads`
-    defaults to one per core. `compute` is the compute type of CTranslate2: "float32", "int16" or "int8". `beam_size` is
-    the number of hypotheses that the search keeps, by default as in the model's search options.
+    defaults to one per core. `compute` is the compute type of CTranslate2: "float32", "int16" or "int8", and
+    "float16" on a GPU. `beam_size` is the number of hypotheses that the search keeps, by default as in the model's
+    search options. `device` is "cpu", "cuda", "cuda:1" or another device of torch; "auto" is a GPU if there is one.
     """
-    return Model.load(model, EngineOptions(engine, threads, compute, beam_size))
+    return Model.load(model, EngineOptions(engine, threads, compute, beam_size, device))
 
 
 def open_trace(path: str | Path) -> "Trace":
@@ -295,14 +299,16 @@ def train(
     pairs: str | Sequence[str] = (),
     fields: str | None = None,
     time: str | None = None,
+    device: str = AUTO,
     progress: Progress = ignore_progress,
 ) -> "TrainResult":
     """Train a model in the folder `out`, and return the finished run; `load(out)` opens the model.
 
     `recipe` is a file, or the name of a built-in recipe (`dragoman recipes`). Without a recipe, give text files with
     one sentence per line as `source` and `target`, or files of pairs such as TMX or CSV as `pairs`, with the columns or
-    languages to read as `fields`, such as "en,de". Their size and `time`, such as "45m", determine the settings. The
-    same call resumes a training that ended early. Training starts worker processes: in a script, call `train` under
+    languages to read as `fields`, such as "en,de". Their size and `time`, such as "45m", determine the settings.
+    `device` is "cpu", "cuda" or another device of torch; "auto" is all GPUs, or the CPU without one. The same call
+    resumes a training that ended early. Training starts worker processes: in a script, call `train` under
     `if __name__ == "__main__":`.
     """
     _require("torch", "train")
@@ -317,6 +323,7 @@ def train(
         pairs=(pairs,) if isinstance(pairs, str) else tuple(pairs),
         fields=fields,
         time=time,
+        device=device,
     )
     return run_training(request, progress=progress)
 

@@ -110,7 +110,7 @@ class Aligner(SegmentAligner):
             name = str(layers.index(head.layer))
             weights = tap[name] * norms[name][:, :, None] if head.measure == "norm" else tap[name]
             of_head = weights.mean(dim=1) if head.head is None else weights[:, head.head]
-            captured[head] = of_head.double().cpu().numpy()
+            captured[head] = of_head.cpu().double().numpy()
         return captured
 
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from dragoman.attention import mask
 from dragoman.attention.score import Score
 from dragoman.attention.tap import AttentionVectors, Seam
+from dragoman.device import is_cpu
 
 Path = Literal["explicit", "fused"]
 
@@ -22,9 +23,9 @@ FUSED_BF16_BACKWARD_FROM = 256
 short sequences it is several times slower (docs/results.md)."""
 
 
-def fastest_path(device: str, dtype: torch.dtype, num_keys: int, with_gradient: bool) -> Path:
+def fastest_path(device: torch.device, dtype: torch.dtype, num_keys: int, with_gradient: bool) -> Path:
     """Return the attention path that was faster in benchmarks on this device and data type."""
-    if device == "cpu" and dtype == torch.bfloat16 and with_gradient and num_keys < FUSED_BF16_BACKWARD_FROM:
+    if is_cpu(device) and dtype == torch.bfloat16 and with_gradient and num_keys < FUSED_BF16_BACKWARD_FROM:
         return "explicit"
     return "fused"
 
@@ -78,7 +79,7 @@ class Attend(Seam):
 
     def _path(self, query: Tensor, key: Tensor, value: Tensor) -> Path:
         with_gradient = torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value))
-        return self.path or fastest_path(query.device.type, query.dtype, key.shape[-2], with_gradient)
+        return self.path or fastest_path(query.device, query.dtype, key.shape[-2], with_gradient)
 
 
 def masked_softmax(

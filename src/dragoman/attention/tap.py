@@ -12,6 +12,7 @@ Taps nest. The outer tap acts first, so a reading tap inside an editing tap read
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from threading import Lock
 from types import TracebackType
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ class Seam(nn.Module):
 
     def tap(self) -> "Tap | None":
         """Return the innermost open tap that covers this module, or None."""
+        if not _num_open:  # compiled graphs can read a number, but no ContextVar
+            return None
         tap = _open_tap.get()
         return tap if tap is not None and tap.covers(self) else None
 
@@ -83,12 +86,14 @@ class Tap(Mapping[str, Weights]):
             raise ValueError("this tap is already open: create another Tap")
         self._outer = _open_tap.get()
         self._token = _open_tap.set(self)
+        _count_open(1)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._token is not None
+        _count_open(-1)
         _open_tap.reset(self._token)
         self._token = self._outer = None
 
@@ -132,6 +137,15 @@ class Tap(Mapping[str, Weights]):
 
 
 _open_tap: ContextVar[Tap | None] = ContextVar("open_tap", default=None)
+_num_open = 0
+"""The number of open taps in all threads."""
+_counting = Lock()
+
+
+def _count_open(change: int) -> None:
+    global _num_open
+    with _counting:
+        _num_open += change
 
 
 def seams(model: nn.Module) -> Iterator[tuple[str, Seam]]:

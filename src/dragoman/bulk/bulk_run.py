@@ -14,6 +14,7 @@ from dragoman.bulk.process_pool import run_in_pool, run_in_ray
 from dragoman.bulk.shard_manifest import FIX, ShardManifest, check_shard
 from dragoman.bulk.shard_worker import BulkJob, ShardOutcome, choose_settings
 from dragoman.bundle import open_bundle
+from dragoman.device import CPU, choose_ctranslate2_device, choose_kind
 from dragoman.io.processes import num_cores
 from dragoman.io.progress import Progress
 from dragoman.translation.file_formats import format_by_name, refuse_unsupported
@@ -38,11 +39,12 @@ def run_bulk(request: TranslateRequest, progress: Progress, warn: Callable[[str]
         claim_folder(out, shards, settings)
         remove_unfinished(out, shards)
         kept, waiting = _check_shards(shards, out, progress, warn)
-        workers = max(1, min(request.workers or max(1, num_cores() // 2), len(waiting)))
+        usual = max(1, num_cores() // 2) if _is_on_cpu(settings.engine, request.device) else 1
+        workers = max(1, min(request.workers or usual, len(waiting)))
         # A Ray actor has one CPU; and torch's results may depend on its threads, so it always has one.
         is_single = request.ray or settings.engine == "torch"
         threads = request.threads or (1 if is_single else max(1, num_cores() // workers))
-        job = BulkJob(bundle.folder, out, settings, threads, glossary)
+        job = BulkJob(bundle.folder, out, settings, threads, glossary, request.device)
         estimate, begin = _Estimate(waiting, progress), time.monotonic()
         outcomes: list[ShardOutcome] = []
         try:
@@ -58,6 +60,10 @@ def run_bulk(request: TranslateRequest, progress: Progress, warn: Callable[[str]
             return BulkSummary(kept, outcomes, time.monotonic() - begin, find_strays(out, found))
         finally:
             remove_unfinished(out, shards)
+
+
+def _is_on_cpu(engine: str, device: str) -> bool:
+    return choose_kind(device) == CPU if engine == "torch" else choose_ctranslate2_device(device).is_cpu
 
 
 def _check_formats(shards: Sequence[Path]) -> None:

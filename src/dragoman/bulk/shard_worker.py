@@ -13,7 +13,8 @@ from dragoman.bulk.shard_manifest import BulkSettings, ShardManifest, check_shar
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.bundle.info import ExportStore
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.options import EngineOptions, SearchOptions
+from dragoman.decoding.options import EngineName, EngineOptions, SearchOptions
+from dragoman.device import AUTO
 from dragoman.io.durable import FileInfo, Sink, hash_file, write_durably
 from dragoman.translation.file_formats import (
     FieldNames,
@@ -44,6 +45,7 @@ class BulkJob:
     settings: BulkSettings
     threads: int
     glossary: Glossary | None = None
+    device: str = AUTO
 
 
 class ShardOutcome(NamedTuple):
@@ -66,7 +68,7 @@ def choose_settings(
     bundle: Bundle, request: TranslateRequest, warn: Callable[[str], None], glossary: Glossary | None = None
 ) -> BulkSettings:
     """Return the settings for all shards. Load the model once, so that errors occur before workers start."""
-    options = EngineOptions(request.engine, 1, request.compute, request.beam)
+    options = EngineOptions(request.engine, 1, request.compute, request.beam, request.device)
     translator = Translator.load(bundle, options, request.sampling)
     opened = translator.opened
     if opened and opened.reason:
@@ -168,13 +170,14 @@ class ShardWorker:
 def load_pipeline(job: BulkJob) -> Pipeline:
     """Load a job's model with the job's settings; raise ValueError if the model has changed since the start."""
     settings, bundle = job.settings, open_bundle(job.model)
-    options = EngineOptions("torch" if settings.engine == "torch" else "ctranslate2", job.threads, settings.compute)
+    engine: EngineName = "torch" if settings.engine == "torch" else "ctranslate2"
+    options = EngineOptions(engine, job.threads, settings.compute, device=job.device)
     loaded = Translator.load(bundle, options, settings.sampling)
     if (bundle.model_sha256, _store_of(loaded.engine)) != (settings.model, settings.store):
         raise ValueError(f"{job.model} has changed since this run began: give another --out")
     translator = replace(loaded, options=SearchOptions.model_validate(settings.search))
     aligner = find_engine_aligner(bundle, translator.engine) if job.glossary else None
-    links_of = aligner and aligner.links_of
+    links_of = aligner.links_of if aligner else None
     return Pipeline(translator, settings.split, settings.protect, glossary=job.glossary, links_of=links_of)
 
 

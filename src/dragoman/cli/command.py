@@ -13,6 +13,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from dragoman.cli.verbosity import print_note
 from dragoman.decoding.checks import check_choice
+from dragoman.device import DEVICE_CHOICES
 
 if TYPE_CHECKING:
     from dragoman.bundle import Bundle
@@ -167,6 +168,11 @@ def option(metavar: str | None, text: str, *names: str, panel: str | None = None
     choices = [name for name in (metavar or "").split("|") if not name.isupper()]
     complete = complete_model if metavar == "MODEL" else (lambda: choices) if metavar and choices else None
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=least, autocompletion=complete)
+
+
+DeviceOption = Annotated[
+    str, option(DEVICE_CHOICES, "Device to compute on, such as cuda:1; auto: an accelerator if there is one.")
+]
 
 
 def out_option(text: str) -> Any:

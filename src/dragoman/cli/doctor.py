@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dragoman.cli.command import FieldsOption, out_option
+from dragoman.cli.command import DeviceOption, FieldsOption, out_option
 from dragoman.cli.train import (
     Overrides,
     Pairs,
@@ -17,6 +17,7 @@ from dragoman.cli.train import (
     Time,
     single_recipe,
 )
+from dragoman.device import AUTO
 
 if TYPE_CHECKING:
     from dragoman.experiment.findings import Finding
@@ -34,6 +35,7 @@ def doctor(
     time: Time = None,
     out: Annotated[Path | None, out_option("Check that DIR can hold a training run.")] = None,
     processes: Processes = None,
+    device: DeviceOption = AUTO,
     tensorboard: TensorBoard = False,
 ) -> None:
     """Check data, recipe and machine before training.
@@ -68,6 +70,7 @@ def doctor(
         fields=fields,
         time=time,
         processes=processes,
+        device=device,
         tensorboard=tensorboard,
     )
     with show_progress() as progress:

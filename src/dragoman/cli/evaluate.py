@@ -7,7 +7,16 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from dragoman.cli.command import PAIRS_HELP, FieldsOption, complete_model, json_option, model_folder, output_option
+from dragoman.cli.command import (
+    PAIRS_HELP,
+    DeviceOption,
+    FieldsOption,
+    complete_model,
+    json_option,
+    model_folder,
+    output_option,
+)
+from dragoman.device import AUTO, check_device
 
 
 def evaluate(
@@ -35,6 +44,7 @@ def evaluate(
         Path | None,
         Option(metavar="PATH", help="Compute COMET too, with a COMET checkpoint (.ckpt) on this machine."),
     ] = None,
+    device: DeviceOption = AUTO,
     json: Annotated[Path | None, json_option("Write a JSON report")] = None,
     output: Annotated[list[Path] | None, output_option("Write a model's translations to FILE (repeatable).")] = None,
 ) -> None:
@@ -56,6 +66,7 @@ def evaluate(
     from dragoman.evaluation.report import evaluate_outputs, gather_outputs, is_bundle
     from dragoman.evaluation.text_files import read_sides, read_text
 
+    check_device(device, "--device")
     names, paths = parse_metrics(metrics), output or []
     options = MetricOptions(tokenised=tokenised, lower_case=lower_case, compounds=compounds)
     if compounds and "bleu" not in names:
@@ -81,7 +92,7 @@ def evaluate(
         raise ValueError("--comet reads the source too: add --source FILE")
     comet_model = None if comet is None else load_comet(comet)
     with show_progress() as progress:
-        outputs = gather_outputs(systems, text, references, progress)
+        outputs = gather_outputs(systems, text, references, progress, device)
         for path, of_model in zip(paths, (each for each in outputs if each.kind == "bundle"), strict=False):
             write_output(path, "".join(f"{line}\n" for line in of_model.lines))
         progress("score", 0, None)

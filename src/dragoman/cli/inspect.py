@@ -11,6 +11,7 @@ import typer
 
 from dragoman.cli.command import (
     MODEL_HELP,
+    DeviceOption,
     check_map_options,
     command_of,
     json_option,
@@ -20,6 +21,7 @@ from dragoman.cli.command import (
 )
 from dragoman.cli.output_files import PICTURES, STDOUT, check_different, check_output_file
 from dragoman.cli.verbosity import is_quiet
+from dragoman.device import AUTO, check_device
 
 if TYPE_CHECKING:
     from dragoman.attention.kinds import Kind
@@ -58,6 +60,7 @@ class InspectRequest:
     trace: Annotated[Path | None, option("FILE", "Show a trace written by --save; needs no model.")] = None
     target: Annotated[str | None, option("TEXT", "Inspect this translation instead of the model's own.")] = None
     beam: Annotated[int | None, option("N", "Beam size; default: the model's own.", least=1)] = None
+    device: DeviceOption = AUTO
     kind: Annotated[str | None, _map("cross|encoder|decoder", "Kind of attention; default: cross.")] = None
     layer: Annotated[int | None, _map("N", "Layer of the map, counted from 0; -1 is the last.")] = None
     head: Annotated[str | None, _map("N|mean", "Head of the map, counted from 0; mean averages all heads.")] = None
@@ -101,6 +104,7 @@ class InspectRequest:
             self._refuse("--target fixes the translation and runs no search", "beam", "history")
         if self.history and self.save is None:
             raise ValueError("--history needs a trace file: add --save FILE.trace")
+        check_device(self.device, "--device")
         check_map_options(self.kind, self.head, self.rows, self.measure)
         if self.heads:
             self._refuse("--heads lists every head", "layer", "head", "rows", "measure", "words", "hide_sinks")
@@ -155,7 +159,7 @@ class InspectRequest:
         from dragoman.inspection.inspector import Inspector  # imports torch, which takes seconds: after all checks
         from dragoman.inspection.intervene import counterfactual
 
-        inspector, (text,) = Inspector.of(bundle, self.beam), self.sentence or []
+        inspector, (text,) = Inspector.of(bundle, self.beam, self.device), self.sentence or []
         changes = inspector.interventions(self.without, self.uniform)
         plain = inspector.trace(text, self.target, history=self.history)
         count = counterfactual(inspector.model, plain).text if self.counterfactual else None

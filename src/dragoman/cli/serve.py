@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dragoman.cli.command import complete_model, model_folder, option
+from dragoman.cli.command import DeviceOption, complete_model, model_folder, option
 from dragoman.cli.verbosity import is_quiet
+from dragoman.device import AUTO
 
 if TYPE_CHECKING:
     from dragoman.serving.config import Limits
@@ -27,10 +28,12 @@ def serve(
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 chooses a free port.")] = 5000,
     keys: Annotated[Path | None, typer.Option(metavar="FILE", help="Require an API key listed in FILE.")] = None,
     engines: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of engine processes; default: cores / --threads.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of engine processes; default: cores / --threads, or 1 on GPUs."),
     ] = None,
     threads: Annotated[int, typer.Option(metavar="N", min=1, help="CPU threads per engine process.")] = 1,
-    compute: Annotated[str, option("float32|int16|int8", "CTranslate2 compute type.")] = "float32",
+    compute: Annotated[str, option("float32|int16|int8|float16", "CTranslate2 compute type.")] = "float32",
+    device: DeviceOption = AUTO,
     allow_origin: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="CORS origin that may call the service (repeatable).")
     ] = None,
@@ -67,6 +70,7 @@ def serve(
         engines=engines,
         threads=threads,
         compute=compute,
+        device=device,
         origins=tuple(allow_origin or ()),
         glossaries=_glossary_files(glossary or []),
         limits=parse_limits(limit or []),

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from dragoman.cli.command import PAIRS_HELP, FieldsOption, complete_path, out_option
+from dragoman.cli.command import PAIRS_HELP, DeviceOption, FieldsOption, complete_path, out_option
 from dragoman.cli.verbosity import is_quiet
+from dragoman.device import AUTO, check_device
 
 
 def complete_recipe(incomplete: str) -> list[str]:
@@ -29,7 +30,9 @@ Sources = Annotated[list[str] | None, Option(metavar="FILE", help="Source text, 
 Targets = Annotated[list[str] | None, Option(metavar="FILE", help="Translations of --source (repeatable).")]
 Pairs = Annotated[list[str] | None, Option(metavar="FILE", help=f"{PAIRS_HELP} (repeatable).")]
 Time = Annotated[str | None, Option(metavar="TIME", help="Time limit, such as 1h30m; default without a recipe: 60m.")]
-Processes = Annotated[int | None, Option(min=1, metavar="N", help="Training processes; default: up to one per core.")]
+Processes = Annotated[
+    int | None, Option(min=1, metavar="N", help="Training processes; default: up to one per GPU or core.")
+]
 Timeout = Annotated[
     str, Option(metavar="TIME", help="Restart all processes when one has waited so long for another; default: 10m.")
 ]
@@ -47,6 +50,7 @@ def train(
     time: Time = None,
     processes: Processes = None,
     timeout: Timeout = "10m",
+    device: DeviceOption = AUTO,
     tensorboard: TensorBoard = False,
     changed: Annotated[bool, Option("--changed", help="Resume the run even if the recipe has changed.")] = False,
     recipe_only: Annotated[bool, Option("--recipe-only", help="Write DIR/recipe.yaml for editing, and stop.")] = False,
@@ -74,6 +78,7 @@ def train(
     from dragoman.experiment.run_training import run_training, write_recipe
     from dragoman.training.signals import TERMINATED, Terminated
 
+    check_device(device, "--device")
     request = TrainRequest(
         out=out,
         recipe=single_recipe("train", recipe or []),
@@ -85,6 +90,7 @@ def train(
         time=time,
         processes=processes,
         timeout=timeout,
+        device=device,
         tensorboard=tensorboard,
         allow_changes=changed,
         command=shlex.join(["dragoman", *sys.argv[1:]]),

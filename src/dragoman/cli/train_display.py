@@ -145,6 +145,9 @@ def describe_event(event: Event) -> str | None:
     if "now" in event:
         before, now = (f"{processes} x {threads}" for processes, threads in (event["then"], event["now"]))
         changed = f"; with {now} threads instead of {before}, the same batches give slightly different weights"
+    if "device_then" in event:
+        moved = f"on {event['device']} instead of {event['device_then']}"
+        changed += f"; {moved}, the same batches give slightly different weights"
     return _LINES[kind].format(
         **event,
         at=f"{event.get('update', 0):>7,}  {clock(event.get('seconds', 0.0)):>7}",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from dragoman.cli.command import MODEL_HELP, complete_model, model_folder, option, output_option
+from dragoman.device import AUTO, DEVICE_CHOICES
 
 _file = partial(option, panel="Files")
 _column = partial(option, panel="Output with the translation")
@@ -60,8 +61,12 @@ def translate(
     engine: Annotated[str, _search("auto|ctranslate2|torch", "Inference engine; auto prefers CTranslate2.")] = "auto",
     compute: Annotated[
         str | None,
-        _search("float32|int16|int8", "CTranslate2 compute type; int8 is fastest, but results depend on the batch."),
+        _search(
+            "float32|int16|int8|float16",
+            "CTranslate2 compute type; int8 is fastest, but results depend on the batch; float16: GPUs only.",
+        ),
     ] = None,
+    device: Annotated[str, _search(DEVICE_CHOICES, "Device; auto: a GPU if the engine finds one.")] = AUTO,
     sample: Annotated[bool, _sample(None, "Sample tokens at random instead of beam search.", "--sample")] = False,
     temperature: Annotated[float | None, _sample("X", "Sampling temperature; default: 1.")] = None,
     top_k: Annotated[int | None, _sample("N", "Sample from the N most probable tokens.", least=1)] = None,
@@ -69,7 +74,9 @@ def translate(
     seed: Annotated[int | None, _sample("N", "Random seed for sampling; default: 0.", least=0)] = None,
     shards: Annotated[str | None, _bulk("GLOB", "Translate every file that matches GLOB.")] = None,
     out: Annotated[Path | None, _bulk("DIR", "Folder for the translated files of --shards.")] = None,
-    workers: Annotated[int | None, _bulk("N", "Number of worker processes; default: half the cores.", least=1)] = None,
+    workers: Annotated[
+        int | None, _bulk("N", "Number of worker processes; default: half the cores, or 1 on GPUs.", least=1)
+    ] = None,
     shard_index: Annotated[str | None, _bulk("I/N", "Translate share I of N of the files; I starts at 0.")] = None,
     ray: Annotated[bool, _bulk(None, "Distribute the files with Ray Data.", "--ray")] = False,
 ) -> None:

@@ -88,11 +88,11 @@ def run_one(request: TranslateRequest) -> None:
 
 def _term_links(bundle: Bundle, translator: Translator) -> LinksOf | None:
     aligner = find_engine_aligner(bundle, translator.engine)
-    return aligner and aligner.links_of
+    return aligner.links_of if aligner else None
 
 
 def _load_translator(request: TranslateRequest, bundle: Bundle) -> Translator:
-    options = EngineOptions(request.engine, request.threads, request.compute, request.beam)
+    options = EngineOptions(request.engine, request.threads, request.compute, request.beam, request.device)
     translator = Translator.load(bundle, options, request.sampling)
     if request.nbest is not None:
         beam = translator.options.beam_size

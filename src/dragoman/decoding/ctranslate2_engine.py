@@ -18,7 +18,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import ctranslate2
 import numpy as np
@@ -30,6 +30,7 @@ from dragoman.decoding.batching import alike
 from dragoman.decoding.hypothesis import NOT_NUMBERS, Hypothesis, Result, Tokens
 from dragoman.decoding.options import Compute, SearchOptions
 from dragoman.decoding.penalty import Penalty
+from dragoman.device import AUTO, CPU, CTranslate2Device, choose_ctranslate2_device
 from dragoman.export.ctranslate2 import WEIGHTS, pieces, settings_files, weights_file
 from dragoman.export.layout import find_layout_error
 from dragoman.io.durable import DamageError
@@ -72,24 +73,37 @@ class CTranslate2Engine:
         self.export = export
 
     @staticmethod
-    def load(bundle: Bundle, threads: int | None = None, compute: Compute = "float32") -> "CTranslate2Engine":
+    def load(
+        bundle: Bundle, threads: int | None = None, compute: Compute = "float32", device: str = AUTO
+    ) -> "CTranslate2Engine":
         """Load the bundle's export of this compute type, or quantise its float32 export while loading."""
         export = _choose_export(bundle, compute)
-        return CTranslate2Engine.of(bundle, export, _read_weights(bundle, export), threads, compute)
+        return CTranslate2Engine.of(bundle, export, _read_weights(bundle, export), threads, compute, device)
 
     @staticmethod
     def of(
-        bundle: Bundle, export: Export, content: bytes, threads: int | None = None, compute: Compute = "float32"
+        bundle: Bundle,
+        export: Export,
+        content: bytes,
+        threads: int | None = None,
+        compute: Compute = "float32",
+        device: str = CPU,
     ) -> "CTranslate2Engine":
-        """Load an export from the bytes of its weights file, so that CTranslate2 reads no unverified file."""
+        """Load an export from the bytes of its weights file, so that CTranslate2 reads no unverified file.
+
+        On a CPU, each thread computes batches of its own; on GPUs, each device does, unless `threads` says more.
+        """
+        place = choose_ctranslate2_device(device)
+        _check_compute(compute, place)
         files = {**settings_files(bundle), WEIGHTS: content}
         refused = ""
         try:
             translator = ctranslate2.Translator(
                 str(bundle.folder),
-                device="cpu",
+                device=place.device,
+                device_index=place.device_index,
                 compute_type=compute,
-                inter_threads=threads or num_cores(),
+                inter_threads=threads or (num_cores() if place.is_cpu else 1),
                 intra_threads=1,  # one batch a thread: no core waits for another
                 max_queued_batches=-1,
                 files=files,
@@ -313,8 +327,16 @@ def _pair_with_prefixes(sources: Rows, prefixes: Rows | None) -> list[tuple[Toke
     return list(zip(sources, prefixes or [()] * len(sources), strict=True))
 
 
+def _check_compute(compute: str, place: CTranslate2Device) -> None:
+    """Raise ValueError if CTranslate2 does not support a known compute type on this device."""
+    supported = [known for known in get_args(Compute) if known in place.supported()]
+    if compute in get_args(Compute) and compute not in supported:
+        fix = f"use {', '.join(supported)}"
+        raise ValueError(f"compute {compute} is not supported by CTranslate2 on this {place.device} device: {fix}")
+
+
 def _choose_export(bundle: Bundle, compute: Compute) -> Export:
-    by_store = {export.store: export for export in bundle.exports}
+    by_store: dict[str, Export] = {export.store: export for export in bundle.exports}
     chosen = by_store.get(compute) or by_store.get("float32")
     if chosen is None:
         fix = f"dragoman export {bundle.folder} --store {compute}"

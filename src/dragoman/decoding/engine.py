@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from dragoman.bundle import Bundle
 from dragoman.decoding.hypothesis import Result, Tokens
 from dragoman.decoding.options import EngineOptions, SearchOptions
+from dragoman.device import choose_device, why_not_ctranslate2
 
 
 @runtime_checkable
@@ -69,13 +70,13 @@ def open_engine(
 ) -> OpenEngine:
     """Load the engine that the options name; `auto` prefers CTranslate2 if it supports the model and the options."""
     options = options or EngineOptions()
-    reason = None if options.engine == "torch" else _why_not_ctranslate2(bundle, search, is_sampling)
+    reason = None if options.engine == "torch" else _find_reason(bundle, search, is_sampling, options.device)
     if options.engine == "ctranslate2" and reason:
         raise ValueError(f"{bundle.folder}: the ctranslate2 engine cannot be used: {reason}")
     if options.engine != "torch" and reason is None:
         from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 
-        engine = CTranslate2Engine.load(bundle, options.threads, options.compute or "float32")
+        engine = CTranslate2Engine.load(bundle, options.threads, options.compute or "float32", options.device)
         if search.stop == "count":
             return OpenEngine(engine, search)
         warning = f"{bundle.folder}: CTranslate2 uses `stop: count`, not `stop: {search.stop}`: use torch for that"
@@ -92,10 +93,11 @@ def open_engine(
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    return OpenEngine(TorchEngine.load(bundle), search, reason)
+    return OpenEngine(TorchEngine.load(bundle, choose_device(options.device)), search, reason)
 
 
-def _why_not_ctranslate2(bundle: Bundle, search: SearchOptions, is_sampling: bool) -> str | None:
+def _find_reason(bundle: Bundle, search: SearchOptions, is_sampling: bool, device: str) -> str | None:
+    """Return the reason why CTranslate2 cannot be used, or None."""
     from dragoman.export.obstacles import find_obstacle
 
     if reason := find_obstacle(bundle.info.model):
@@ -106,4 +108,4 @@ def _why_not_ctranslate2(bundle: Bundle, search: SearchOptions, is_sampling: boo
         return f"min_length: {search.min_length} is supported by the torch engine only"
     if is_sampling:
         return "sampling is supported by the torch engine only"
-    return None
+    return why_not_ctranslate2(device)

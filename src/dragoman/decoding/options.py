@@ -11,12 +11,13 @@ from pydantic import Field, model_validator
 from dragoman.config import Config
 from dragoman.decoding.checks import check_choice, check_int
 from dragoman.decoding.penalty import Penalty
+from dragoman.device import AUTO, check_device
 
 EngineName = Literal["auto", "ctranslate2", "torch"]
 
-Compute = Literal["float32", "int16", "int8"]
+Compute = Literal["float32", "int16", "int8", "float16"]
 """The compute type of matrix products in CTranslate2. float32 gives the results of torch in any batch; the others are
-faster, and their results may depend on the batch."""
+faster, and their results may depend on the batch. float16 is for GPUs, int16 for CPUs."""
 
 MOST_HYPOTHESES: Final = 1_000
 """The largest beam. The time of a search grows with the beam, and large beams find nothing better."""
@@ -88,9 +89,12 @@ class EngineOptions:
     compute: Compute | None = None
     beam_size: int | None = None
     """The beam size; None: that of the model's search options."""
+    device: str = AUTO
+    """The device: `auto`, the CPU, or an accelerator by name."""
 
     def __post_init__(self) -> None:
         check_choice("engine", self.engine, get_args(EngineName))
         check_choice("compute", self.compute, get_args(Compute))
         check_int("threads", self.threads)
+        check_device(self.device)
         check_int("beam_size", self.beam_size, MOST_HYPOTHESES)

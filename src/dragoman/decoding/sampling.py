@@ -18,6 +18,7 @@ from dragoman.decoding.decode_loop import decode
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.options import SamplingOptions, SearchOptions
 from dragoman.decoding.rules import FORBIDDEN, Rules
+from dragoman.device import widest_float
 from dragoman.models.seq2seq import Seq2Seq
 
 LogProbabilities = Float[Tensor, "rows vocabulary"]
@@ -56,7 +57,7 @@ def top_p(p: float) -> Edit:
     def edit(scores: LogProbabilities) -> LogProbabilities:
         ranked, order = scores.sort(dim=-1, descending=True, stable=True)
         # Over a large vocabulary the rounding of float32 adds up to more than the last tokens have.
-        probability = ranked.double().softmax(dim=-1)
+        probability = ranked.to(widest_float(ranked.device)).softmax(dim=-1)
         before = probability.cumsum(dim=-1) - probability  # what the more probable tokens reach without this one
         outside = torch.zeros_like(scores, dtype=torch.bool).scatter(1, order, before >= p)
         return scores.masked_fill(outside, FORBIDDEN)
@@ -88,12 +89,12 @@ def sample(
         for edit in edits:
             log_probabilities = edit(log_probabilities)
         lots = torch.stack([torch.rand((), generator=generator, dtype=torch.float64) for generator in generators])
-        return _draw(log_probabilities, lots.to(source.device))
+        return _draw(log_probabilities, lots.to(source.device, widest_float(source.device)))
 
     return decode(model, source, Rules.of(options, source, prefixes, model.max_target), options.penalty, choose)
 
 
 def _draw(scores: LogProbabilities, lots: Float[Tensor, " rows"]) -> Int[Tensor, " rows"]:
     """Return one token per row by inverse transform sampling; `lots` are uniform numbers in [0, 1)."""
-    reach = scores.double().softmax(dim=-1).cumsum(dim=-1)
+    reach = scores.to(lots.dtype).softmax(dim=-1).cumsum(dim=-1)
     return torch.searchsorted(reach, (lots * reach[:, -1])[:, None], right=True).squeeze(1)

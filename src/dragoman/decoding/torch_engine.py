@@ -15,6 +15,7 @@ from dragoman.decoding.options import SamplingOptions, SearchOptions
 from dragoman.decoding.sampling import edits_of, sample
 from dragoman.decoding.scoring import score
 from dragoman.decoding.search import beam_search
+from dragoman.device import cpu
 from dragoman.models.build import build
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import load_weights
@@ -24,14 +25,17 @@ BATCH_TOKENS: Final = 4096
 """Source tokens per batch with padding, times the beam size: larger batches are no faster on a CPU."""
 
 
-def load_model(bundle: Bundle) -> Seq2Seq[Any, Any]:
-    """Load a bundle's model in eval mode; raise ValueError if the weights do not match the model's parameters."""
+def load_model(bundle: Bundle, device: torch.device | None = None) -> Seq2Seq[Any, Any]:
+    """Load a bundle's model in eval mode on a device, by default the CPU.
+
+    Raise ValueError if the weights do not match the model's parameters.
+    """
     model = build(bundle.info.model)
     try:
         load_weights(model, bundle.weights())
     except ValueError as error:
         raise ValueError(f"{bundle.folder}: {error}") from error
-    return model.eval()
+    return model.to(device or cpu()).eval()
 
 
 class TorchEngine:
@@ -43,9 +47,9 @@ class TorchEngine:
         self.model = model
 
     @staticmethod
-    def load(bundle: Bundle) -> "TorchEngine":
+    def load(bundle: Bundle, device: torch.device | None = None) -> "TorchEngine":
         """Load the engine from an open bundle."""
-        return TorchEngine(load_model(bundle))
+        return TorchEngine(load_model(bundle, device))
 
     @property
     def longest(self) -> int | None:

@@ -47,11 +47,12 @@ def score_pairs(
     source, target = vocab.source.encode([*map(clean_line, sources)]), vocab.target.encode([*map(clean_line, targets)])
     require_short("source", source.lengths, model.max_target)
     require_short("target", target.lengths, model.max_target)
+    device = next(model.parameters()).device
     totals, done = np.zeros(target.num_rows), 0
     lengths = list(zip(target.lengths.tolist(), source.lengths.tolist(), strict=True))
     for rows in map(np.array, alike(lengths, BATCH_TOKENS)):
-        batch = (torch.from_numpy(side.take(rows).padded(PAD)).long() for side in (source, target))
-        totals[rows] = score(model, *batch).double().sum(dim=1).numpy()
+        batch = (torch.from_numpy(side.take(rows).padded(PAD)).long().to(device) for side in (source, target))
+        totals[rows] = score(model, *batch).cpu().double().sum(dim=1).numpy()
         done += len(rows)
         progress("score", done, len(totals))
     return [Likelihood(float(total), int(length)) for total, length in zip(totals, target.lengths, strict=True)]

@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from dragoman.config import Config
+from dragoman.device import AUTO
 from dragoman.evaluation.comet import CometModel, compare_by_comet
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import Metrics, MetricScore, compare
@@ -79,9 +80,13 @@ class EvaluationReport(Config):
 
 
 def gather_outputs(
-    systems: Sequence[str], source: TextFile | None, references: TextFiles, progress: Progress = ignore_progress
+    systems: Sequence[str],
+    source: TextFile | None,
+    references: TextFiles,
+    progress: Progress = ignore_progress,
+    device: str = AUTO,
 ) -> list[SystemOutput]:
-    """Return the translations of all systems, in order: models translate the source, files are read.
+    """Return the translations of all systems, in order: models translate the source on `device`, files are read.
 
     All inputs are checked before a model translates.
     """
@@ -97,7 +102,7 @@ def gather_outputs(
         if address in files:
             outputs.append(SystemOutput(name, "file", files[address].sha256, files[address].lines))
         elif source is not None:
-            outputs.append(_translate(name, address, source.lines, progress))
+            outputs.append(_translate(name, address, source.lines, progress, device))
     return outputs
 
 
@@ -148,13 +153,15 @@ def _system_names(systems: Sequence[str]) -> list[str]:
     return [name if short.count(name) == 1 else address for name, address in zip(short, systems, strict=True)]
 
 
-def _translate(name: str, address: str, lines: list[str], progress: Progress) -> SystemOutput:
+def _translate(name: str, address: str, lines: list[str], progress: Progress, device: str) -> SystemOutput:
     from dragoman.bundle import open_bundle
+    from dragoman.decoding.options import EngineOptions
     from dragoman.translation.translator import Translator
 
     bundle = open_bundle(address)
     report = part_progress(progress, name=f"translate with {name}")
-    return SystemOutput(name, "bundle", bundle.sha256, Translator.load(bundle).translate(lines, report))
+    translator = Translator.load(bundle, EngineOptions(device=device))
+    return SystemOutput(name, "bundle", bundle.sha256, translator.translate(lines, report))
 
 
 def _cells(score: MetricScore, baseline: MetricScore) -> list[str]:

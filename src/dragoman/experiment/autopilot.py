@@ -115,7 +115,7 @@ class PlanInputs:
     """Seconds from the start of the command to the finished model."""
     machine: Machine
     processes: int | None = None
-    """The requested number of training processes; None: one per core."""
+    """The requested number of training processes; None: one per accelerator or core."""
 
     @property
     def precision(self) -> Literal["bfloat16", "float32"]:
@@ -169,7 +169,7 @@ class PlanInputs:
     @property
     def num_batches(self) -> int:
         """The number of batches per update: one for each process."""
-        return self.processes or min(_MAX_PROCESSES, self.machine.cores)
+        return self.processes or min(_MAX_PROCESSES, self.machine.max_processes)
 
     @property
     def update_tokens(self) -> int:
@@ -314,7 +314,7 @@ def _choose_max_pairs(inputs: PlanInputs) -> int:
     """Return the number of pairs per validation, chosen so that validation takes a small share of the time."""
     slowdown = inputs.speed(SIZES[0]) / inputs.speed(inputs.size)
     budget = _VALIDATION_SHARE * inputs.training_time / _VALIDATIONS
-    return min(inputs.split, max(50, int(budget * inputs.machine.cores / (_SECONDS_PER_PAIR * slowdown))))
+    return min(inputs.split, max(50, int(budget * inputs.machine.max_processes / (_SECONDS_PER_PAIR * slowdown))))
 
 
 def _round_time(seconds: float) -> float:
@@ -375,7 +375,8 @@ def _explain_choices(inputs: PlanInputs, recipe: Recipe) -> Iterator[PlanChoice]
     reason = "low, for a short warm-up" if schedule.warmup < 100 else f"usual for d_model {recipe.model.d_model}"
     rate = f"up to {schedule.rate:g} in {schedule.warmup:,} updates, then down to 0"
     yield PlanChoice("learning rate", rate, f"{reason}; it reaches 0 when the time is up")
-    reason = f"this CPU is {'' if inputs.machine.bfloat16 else 'not '}fast in bfloat16"
+    where = f"this {inputs.machine.device} device" if inputs.machine.num_devices else "this CPU"
+    reason = f"{where} is {'' if inputs.machine.bfloat16 else 'not '}fast in bfloat16"
     yield PlanChoice("precision", inputs.precision, reason)
     speed = f"about {round(inputs.speed(inputs.size), -2):,.0f} tokens/s"
     yield PlanChoice("speed", speed, "measured briefly; training measures its own, and plans its end by that")

@@ -49,7 +49,11 @@ _SAME_LANGUAGE: Final = 0.5
 def examine(request: TrainRequest, out: Path | None, progress: Progress) -> Iterator[Finding]:
     """Yield findings about the machine, the output folder and, if the request has input, the run."""
     progress("measure the speed of this machine", 0, None)
-    machine = measure_speed(this_machine())
+    try:
+        machine = measure_speed(this_machine(request.device))
+    except ValueError as error:
+        yield Finding("device", "problem", str(error))
+        return
     yield from check_machine(machine)
     if out is not None:
         yield check_folder(out)
@@ -62,7 +66,7 @@ def examine(request: TrainRequest, out: Path | None, progress: Progress) -> Iter
         return
     yield Finding("recipe", "ok", f"{recipe.name}: no errors")
     yield from (Finding("plan", "warning", warning) for warning in warnings)
-    processes = LocalProcesses().num_processes(request.processes, recipe.training.batches_per_update)
+    processes = LocalProcesses(request.device).num_processes(request.processes, recipe.training.batches_per_update)
     yield from check_run(RunSetup(recipe, out, processes, request.tensorboard), machine, progress)
 
 
@@ -94,10 +98,9 @@ def check_machine(machine: Machine) -> Iterator[Finding]:
     """Yield findings about torch, the cores and the load of the machine."""
     import torch  # slow to load
 
-    kind = f"CUDA {torch.version.cuda}, but training uses the CPU" if torch.version.cuda else "CPUs"
+    kind = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPUs"
     precision = "fast in bfloat16" if machine.bfloat16 else "fastest in float32"
-    cores = f"{machine.cores} core{'s' * (machine.cores > 1)}"
-    yield Finding("machine", "ok", f"torch {torch.__version__} for {kind}; {cores}, {precision}")
+    yield Finding("machine", "ok", f"torch {torch.__version__} for {kind}; {machine.processors}, {precision}")
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if busy > machine.cores / 2:
         message = f"other programs keep {busy:.1f} of {machine.cores} cores busy: stop them, or allow more time"
@@ -210,7 +213,7 @@ def check_time(recipe: Recipe, census: Census, machine: Machine) -> Finding:
     hours = f"{updates * per_update / speed / 3600:,.1f} hours or so"
     message += f", in {format_duration(training.stop.time) if training.stop.time else hours}"
     if training.precision == "bfloat16" and not machine.bfloat16:
-        return Finding("time", "warning", f"{message}: set training.precision=float32, which is faster on this CPU")
+        return Finding("time", "warning", f"{message}: set training.precision=float32, which is faster here")
     warmup = training.schedule.warmup
     if {"warmup", "paper", "inverse_sqrt"} & set(training.schedule.factors) and warmup > updates / 2:
         message += f": too few for a warm-up of {warmup:,}; give more time, or lower training.schedule.warmup"

@@ -17,6 +17,7 @@ from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from dragoman.device import AUTO, choose_device, count_devices, is_lost_peer
 from dragoman.experiment.log import Event, EventCallback
 from dragoman.experiment.request import TrainRequest
 from dragoman.io.processes import exit_with_parent, num_cores
@@ -37,6 +38,10 @@ T = TypeVar("T")
 
 class Launcher:
     """A launcher that trains in this process; the base class of all launchers. Use in a `with` statement."""
+
+    def __init__(self, device: str = AUTO) -> None:
+        self.device = device
+        """The name of the device to train on."""
 
     is_first = True
     """True in the process that prepares the data, reports events and writes files."""
@@ -66,7 +71,9 @@ class Launcher:
         from dragoman.experiment.train_model import train_model
         from dragoman.training.parallel import Group
 
-        train_model(request.out, Group(), on_event, request.command, request.tensorboard)
+        train_model(
+            request.out, Group(device=choose_device(self.device)), on_event, request.command, request.tensorboard
+        )
 
 
 class LocalProcesses(Launcher):
@@ -75,11 +82,12 @@ class LocalProcesses(Launcher):
     def num_processes(self, requested: int | None, batches_per_update: int) -> int:
         """Return the requested number of processes.
 
-        The default is the largest number, up to one per core, that divides `batches_per_update`.
+        The default is the largest number, up to one per accelerator or core, that divides `batches_per_update`.
         """
         if requested is not None:
             return requested
-        return max(number for number in range(1, num_cores() + 1) if batches_per_update % number == 0)
+        most = count_devices(self.device) or num_cores()
+        return max(number for number in range(1, most + 1) if batches_per_update % number == 0)
 
     def train(self, request: TrainRequest, processes: int, on_event: EventCallback) -> None:
         """Start the training processes, forward their events, and restart all processes if a process dies."""
@@ -105,6 +113,7 @@ class LocalProcesses(Launcher):
             with supervisor.receiving() as address, _environment(variables), saving:
                 options = {"command": request.command, "tensorboard": request.tensorboard, "address": address}
                 options["timeout"] = parse_duration(request.timeout)
+                options["device"] = self.device
                 # -P: a file such as random.py in the current folder is no part of Python.
                 arguments = ("-P", "-m", "dragoman.experiment.worker", str(folder), json.dumps(options))
                 elastic_launch(config, sys.executable)(*arguments)
@@ -122,8 +131,9 @@ class LocalProcesses(Launcher):
 class Torchrun(Launcher):
     """A launcher for the processes that torchrun started, on one machine or on several with a shared folder."""
 
-    def __init__(self, timeout: float = parse_duration(TIMEOUT)) -> None:
-        """Set the seconds that a process waits for the others before it raises an error."""
+    def __init__(self, device: str = AUTO, timeout: float = parse_duration(TIMEOUT)) -> None:
+        """Set the device, and the seconds that a process waits for the others before it raises an error."""
+        super().__init__(device)
         self._timeout = timeout
 
     def __enter__(self) -> "Torchrun":
@@ -132,7 +142,7 @@ class Torchrun(Launcher):
         self._agent = os.getppid()
         exit_with_parent(self._agent)  # a torchrun that was killed can start none of us again: others may train here
         self._joined = ExitStack()
-        self._group = self._joined.enter_context(init_group(self._timeout))
+        self._group = self._joined.enter_context(init_group(choose_device(self.device), self._timeout))
         self._preparing = self._group.new_process_group()  # the others wait longer while the first prepares the text
         self.is_first = self._group.is_first
         return self
@@ -197,19 +207,19 @@ class Torchrun(Launcher):
         train_model(request.out, self._group, on_event, request.command, request.tensorboard)
 
 
-def default_launcher(timeout: float) -> Launcher:
-    """Return the default launcher: under torchrun, Torchrun; in the main thread, LocalProcesses; else Launcher.
+def default_launcher(device: str, timeout: float) -> Launcher:
+    """Return the launcher for a device: under torchrun, Torchrun; in the main thread, LocalProcesses; else Launcher.
 
     Only the main thread can handle signals and supervise processes.
     """
     if "RANK" in os.environ:
-        return Torchrun(timeout)
-    return LocalProcesses() if is_main_thread() else Launcher()
+        return Torchrun(device, timeout)
+    return LocalProcesses(device) if is_main_thread() else Launcher(device)
 
 
 def is_lost_process(error: BaseException) -> bool:
     """Return True if an error means that another training process was lost."""
-    return isinstance(error, RuntimeError) and "gloo" in str(error)
+    return is_lost_peer(error)
 
 
 def describe_loss(error: BaseException) -> str:

@@ -12,6 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.device import (
+    CPU,
+    autocast,
+    choose_device,
+    count_devices,
+    free_memory,
+    is_cpu,
+    keep_random_state,
+    wait_for,
+)
+from dragoman.device import is_fast_in_bfloat16 as is_device_fast_in_bfloat16
 from dragoman.io.processes import num_cores
 from dragoman.models import cost
 from dragoman.models.config import ModelConfig, with_vocabulary
@@ -47,6 +58,9 @@ _VOCABULARY: Final = 4000
 _SECONDS: Final = 1.5
 """The batch shape, vocabulary size and duration of a speed measurement."""
 
+_DEVICE_BATCH: Final = 8
+"""How many times larger the batch of a measurement is on an accelerator, which small batches leave idle."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -58,14 +72,37 @@ class Machine:
     bfloat16: bool
     """True if bfloat16 is faster than float32."""
     speed: float = 1.0
-    """Training speed relative to the machine on which the constants were measured."""
+    """Training speed of a core or device, relative to the core on which the constants were measured."""
+    device: str = CPU
+    """The kind of device that trains."""
+    num_devices: int = 0
+    """The number of accelerators that train; 0: the cores do."""
+    device_memory: int | None = None
+    """Free memory of an accelerator in bytes; None if unknown."""
+
+    @property
+    def max_processes(self) -> int:
+        """The number of training processes that do not slow each other down: one per accelerator or core."""
+        return self.num_devices or self.cores
+
+    @property
+    def processors(self) -> str:
+        """The accelerators or cores, in words."""
+        if self.num_devices:
+            return f"{self.num_devices} {self.device} device{'s' * (self.num_devices > 1)}"
+        return f"{self.cores} core{'s' * (self.cores > 1)}"
 
 
-def this_machine() -> Machine:
-    """Return the resources of the current machine."""
+def this_machine(device: str = CPU) -> Machine:
+    """Return the resources of the current machine for training on a device."""
     limits = (parse_meminfo(_read(Path("/proc/meminfo"))), read_cgroup(_CGROUP))
     known = [limit for limit in limits if limit is not None]
-    return Machine(num_cores(), min(known, default=None), is_fast_in_bfloat16(_read(Path("/proc/cpuinfo"))))
+    host = Machine(num_cores(), min(known, default=None), is_fast_in_bfloat16(_read(Path("/proc/cpuinfo"))))
+    if device == CPU or not (count := count_devices(device)):
+        return host
+    first = choose_device(device)
+    bfloat16, memory = is_device_fast_in_bfloat16(first), free_memory(first)
+    return replace(host, bfloat16=bfloat16, device=first.type, num_devices=count, device_memory=memory)
 
 
 def is_fast_in_bfloat16(cpuinfo: str) -> bool:
@@ -93,10 +130,10 @@ def _read(path: Path) -> str:
 
 
 def tokens_per_second(model: ModelConfig, precision: str, machine: Machine) -> float:
-    """Return the estimated training speed of all cores in source and target tokens per second."""
+    """Return the estimated training speed of all cores or devices in source and target tokens per second."""
     length = cost.SENTENCE
     flops = cost.training_flops(model, length, length) / (2 * length)
-    return machine.speed * machine.cores / (_SECONDS_PER_TOKEN + flops / _PRODUCTS[precision])
+    return machine.speed * machine.max_processes / (_SECONDS_PER_TOKEN + flops / _PRODUCTS[precision])
 
 
 def tokens_per_update(recipe: Recipe) -> float:
@@ -129,13 +166,15 @@ def disk_space(recipe: Recipe, model: ModelConfig, num_bytes: int) -> int:
 def measure_speed(machine: Machine) -> Machine:
     """Return the machine with its measured speed, from training a small model on random tokens for 1.5 seconds.
 
-    The other cores are kept busy, because two cores that are threads of one real core slow each other down.
+    The other cores are kept busy, because two cores that are threads of one real core slow each other down. Of
+    several accelerators, one is measured alone.
     """
-    single = replace(machine, cores=1, speed=1.0)
+    single = replace(machine, cores=1, speed=1.0, num_devices=0)
     precision = "bfloat16" if machine.bfloat16 else "float32"
     expected = tokens_per_second(preset("small", _VOCABULARY), precision, single)
-    with _keep_busy(machine.cores - 1):
-        return replace(machine, speed=_measure_tokens_per_second(machine.bfloat16) / expected)
+    with _keep_busy(0 if machine.num_devices else machine.cores - 1):
+        speed = _measure_tokens_per_second(machine.bfloat16, machine.device)
+    return replace(machine, speed=speed / expected)
 
 
 @contextmanager
@@ -162,8 +201,8 @@ def _keep_busy(num_cores: int) -> Iterator[None]:
             thread.join()
 
 
-def _measure_tokens_per_second(bfloat16: bool) -> float:
-    """Return the tokens per second of one thread with the small model; restore threads and random state."""
+def _measure_tokens_per_second(bfloat16: bool, kind: str) -> float:
+    """Return the tokens per second of one thread or device with the small model; restore threads and random state."""
     import torch
 
     from dragoman.models.build import build
@@ -172,22 +211,24 @@ def _measure_tokens_per_second(bfloat16: bool) -> float:
     from dragoman.training.loss import Objective
 
     num_threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
+    device = choose_device(kind)
+    rows = _ROWS if is_cpu(device) else _ROWS * _DEVICE_BATCH
+    with keep_random_state(device):
         torch.set_num_threads(1)
-        objective = Objective(build(preset("small", _VOCABULARY)), LossConfig())
-        tokens = torch.randint(UNK + 1, _VOCABULARY, (_ROWS, _LENGTH))
+        objective = Objective(build(preset("small", _VOCABULARY)), LossConfig()).to(device)
+        tokens = torch.randint(UNK + 1, _VOCABULARY, (rows, _LENGTH)).to(device)
         _step(objective, tokens, bfloat16)
+        wait_for(device)
         steps, begin = 0, time.monotonic()
         while time.monotonic() - begin < _SECONDS:
             _step(objective, tokens, bfloat16)
             steps += 1
+        wait_for(device)
     seconds = time.monotonic() - begin
     torch.set_num_threads(num_threads)
     return steps * 2 * tokens.numel() / seconds
 
 
 def _step(objective: Any, tokens: Any, bfloat16: bool) -> None:
-    import torch
-
-    with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+    with autocast(tokens.device, bfloat16):
         objective(tokens, tokens).backward()

@@ -105,34 +105,45 @@ def check_corpus(corpus: CorpusConfig, whole: bool = False) -> Finding:
 
 
 def check_processes(setup: RunSetup, machine: Machine) -> Finding:
-    """Check that the processes share the batches of an update evenly and use all cores."""
+    """Check that the processes share the batches of an update evenly and use all cores or devices."""
     processes, batches = setup.processes, setup.recipe.training.batches_per_update
     if batches % processes:
         shared = f"{processes} processes cannot share {batches} batch{'es' * (batches > 1)} evenly"
         message = f"{shared}: make training.batches_per_update a multiple of --processes"
         return Finding("processes", "problem", message)
+    local = setup.local_processes or processes
+    if machine.num_devices and local > machine.num_devices:
+        message = f"{local} processes for {machine.processors}: give --processes {machine.num_devices} or fewer"
+        return Finding("processes", "problem", message)
+    if machine.num_devices > local:
+        advice = f"make training.batches_per_update a multiple of {machine.num_devices} to use all"
+        return Finding("processes", "warning", f"{processes} on {machine.processors}: {advice}")
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdecimal() and int(threads) * processes > machine.cores:
         threads_used = f"{processes} x {threads} threads (OMP_NUM_THREADS) on {machine.cores} cores"
         return Finding("processes", "warning", f"{threads_used} slow each other down: unset OMP_NUM_THREADS")
-    if machine.cores > 1 == processes == batches:
+    if not machine.num_devices and machine.cores > 1 == processes == batches:
         advice = f"training.batches_per_update={machine.cores}, with smaller batches, would use every core"
         return Finding("processes", "warning", f"one process on {machine.cores} cores: {advice}")
-    return Finding("processes", "ok", f"{processes} on {machine.cores} core{'s' * (machine.cores > 1)}")
+    return Finding("processes", "ok", f"{processes} on {machine.processors}")
 
 
 def check_memory(setup: RunSetup, machine: Machine) -> Finding:
     """Check whether training fits into memory."""
     model = recipe_model(setup.recipe, suggested_size(_UNKNOWN_PAIRS))
-    need = training_memory(setup.recipe, model, setup.local_processes or setup.processes)
-    message = f"training needs {need / 1e9:,.1f} GB or more"
-    if machine.memory is None:
+    if machine.num_devices:
+        need, free, where = training_memory(setup.recipe, model, 1), machine.device_memory, " on each device"
+    else:
+        need, free = training_memory(setup.recipe, model, setup.local_processes or setup.processes), machine.memory
+        where = ""
+    message = f"training needs {need / 1e9:,.1f} GB or more{where}"
+    if free is None:
         return Finding("memory", "ok", f"{message}; the free memory is unknown")
-    message += f", and {machine.memory / 1e9:,.1f} GB are free"
-    if 3 * need <= machine.memory:
+    message += f", and {free / 1e9:,.1f} GB are free"
+    if 3 * need <= free:
         return Finding("memory", "ok", message)
     advice = "use a smaller model, smaller batches (training.batch.tokens) or fewer --processes"
-    return Finding("memory", "problem" if need > machine.memory else "warning", f"{message}: {advice}")
+    return Finding("memory", "problem" if need > free else "warning", f"{message}: {advice}")
 
 
 def check_tensorboard() -> Finding:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from dragoman.data.corpus import corpora_from_files
+from dragoman.device import AUTO
 from dragoman.experiment.autopilot import Plan, PlanChoice, autopilot, check_changes
 from dragoman.experiment.machine import Machine, measure_speed, this_machine
 from dragoman.experiment.preflight import check_corpus, raise_problems
@@ -51,7 +52,10 @@ class TrainRequest:
     time: str | None = None
     """The maximum training time, such as `45m`."""
     processes: int | None = None
-    """The number of training processes; None: the largest divisor of `batches_per_update`, up to one per core."""
+    """The number of training processes; None: the largest divisor of `batches_per_update`, up to one
+    per accelerator or core."""
+    device: str = AUTO
+    """The device to train on, such as `cuda`; no part of the recipe, which means the same batches everywhere."""
     timeout: str = TIMEOUT
     """The time that a training process waits for the others before all are restarted."""
     tensorboard: bool = False
@@ -146,7 +150,7 @@ def _plan_from_text(request: TrainRequest, progress: Progress, machine: Machine 
         check_changes(corpora, request.name, request.overrides)
     if machine is None:
         progress("measure the speed of this machine", 0, None)
-        machine = measure_speed(this_machine())
+        machine = measure_speed(this_machine(request.device))
     seconds = parse_duration(request.time or "60m")
     plan = autopilot(corpora, request.name, seconds, machine, progress, request.processes)
     if not request.overrides:

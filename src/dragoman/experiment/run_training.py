@@ -70,7 +70,7 @@ def run_training(
     raises SystemExit.
     """
     folder = request.out
-    launcher = launcher or default_launcher(parse_duration(request.timeout))
+    launcher = launcher or default_launcher(request.device, parse_duration(request.timeout))
     with launcher, handle_signals(_exit, signal.SIGTERM), ExitStack() as lock:
         notify = on_event if launcher.is_first else ignore_event
         try:
@@ -109,13 +109,20 @@ def _prepare(
     plan = _plan(request, progress, on_event)
     processes = launcher.num_processes(request.processes, plan.recipe.training.batches_per_update)
     setup = RunSetup(plan.recipe, folder, processes, request.tensorboard, launcher.num_local(processes))
-    raise_problems(preflight(setup, this_machine()))
+    machine = this_machine(request.device)
+    raise_problems(preflight(setup, machine))
     for warning in alignment_warnings(plan.recipe, folder, progress):
         on_event({"event": "note", "message": f"note: {warning}"})
     lock.enter_context(lock_folder(folder))
     if request.recipe is None and not has_checkpoint(folder):
         save_plan(folder, request.choices, with_absolute_paths(plan.recipe))
-    recipe = prepare_run(plan.recipe, folder, progress=progress, allow_changes=request.allow_changes)
+    recipe = prepare_run(
+        plan.recipe,
+        folder,
+        progress=progress,
+        allow_changes=request.allow_changes,
+        is_fast_in_bfloat16=machine.bfloat16,
+    )
     if request.recipe is None:
         save_plan(folder, request.choices, recipe)
     for note in _notes(plan.recipe, recipe, folder):

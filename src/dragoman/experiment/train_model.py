@@ -16,6 +16,7 @@ from dragoman.attention.tap import cross_attentions
 from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
 from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.info import Store
+from dragoman.device import describe_device, is_cpu
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import score_translations
 from dragoman.experiment.held_out import TextPairs, read_pairs
@@ -58,8 +59,9 @@ def train_model(
     dev, *tests = [read_pairs(corpus) for corpus in recipe.data.held_out]  # an error in them is raised before training
     config = with_vocabulary(recipe.model, vocab.source.size, vocab.target.size)
     seed_weights(recipe.seed)
-    model = build(config)
-    keep_freed_memory()
+    model = build(config).to(group.device)  # built on the CPU: the same weights on every device
+    if is_cpu(group.device):
+        keep_freed_memory()
     with (
         TrainingLog(folder, tensorboard, has_checkpoint(folder)) if group.is_first else nullcontext(ignore_event) as log
     ):
@@ -69,7 +71,7 @@ def train_model(
             probe = Probe(choose_pairs(dev, vocab, validation.probe, model.max_target), vocab, model, folder)
         save_best = partial(_save_best, recipe, folder, config, model, vocab) if group.is_first else ignore_event
         notify = partial(_notify, (log, on_event, probe, save_best), folder, recipe.name)
-        notify(_begin_event(recipe, data, model))
+        notify(_begin_event(recipe, data, model, group))
         few = dev.first(validation.max_pairs)
         watchdog = Watchdog(folder, group, partial(_report_stall, group, notify))
         samples_and_group = (validation.samples, group, watchdog.progress)
@@ -80,7 +82,7 @@ def train_model(
             outcome = trainer.run()
         _round_weights(model, recipe.store)
         search = validator.search_for(outcome.scores.get("loss", 0.0))
-        card = _make_card(recipe, data, model, outcome, command, is_quick=search != validation.search)
+        card = _make_card(recipe, data, model, group, outcome, command, search != validation.search)
         # At once: if something goes wrong while test sets are translated, the model is safe.
         bundle = _write_bundle(recipe, folder, config, model, vocab, card) if group.is_first else None
         scores: list[CardScore] = []
@@ -122,10 +124,11 @@ def _report_stall(group: Group, notify: EventCallback, update: int, message: str
         print(message, file=sys.stderr, flush=True)
 
 
-def _begin_event(recipe: Recipe, data: TrainingData, model: Seq2Seq[Any, Any]) -> Event:
+def _begin_event(recipe: Recipe, data: TrainingData, model: Seq2Seq[Any, Any], group: Group) -> Event:
     stop = recipe.training.stop
     begin = {"event": "begin", "update": 0, "seconds": 0.0, "last": stop.updates, "time": stop.time}
-    return {**begin, **_sizes(model), "pairs": data.num_pairs, "added": data.num_added}
+    where = {"device": describe_device(group.device), "processes": group.world_size}
+    return {**begin, **_sizes(model), **where, "pairs": data.num_pairs, "added": data.num_added}
 
 
 def _sizes(model: Seq2Seq[Any, Any]) -> dict[str, int]:
@@ -163,6 +166,7 @@ def _make_card(
     recipe: Recipe,
     data: TrainingData,
     model: Seq2Seq[Any, Any],
+    group: Group,
     outcome: TrainingResult,
     command: str,
     is_quick: bool = False,
@@ -173,9 +177,10 @@ def _make_card(
         corpora.append(CardData(name=corpus.name, pairs=corpus.num_pairs - corpus.num_added, **terms.model_dump()))
     seconds = outcome.seconds
     duration = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    device = f"{group.world_size} x {describe_device(group.device)}"
     summary = (
-        f"Trained for {outcome.updates:,} updates in {duration}, with {recipe.training.precision} products, until "
-        f"{outcome.stop_reason}; these are the weights of {outcome.which}, the best by "
+        f"Trained for {outcome.updates:,} updates in {duration} on {device}, with {recipe.training.precision} "
+        f"products, until {outcome.stop_reason}; these are the weights of {outcome.which}, the best by "
         f"{recipe.training.stop.metric} on the validation pairs."
     )
     return Card(

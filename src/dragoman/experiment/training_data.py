@@ -47,15 +47,17 @@ def prepare_run(
     num_workers: int = 2,
     progress: Progress = ignore_progress,
     allow_changes: bool = False,
+    is_fast_in_bfloat16: bool | None = None,
 ) -> Recipe:
     """Create the folder of a run, prepare its data, and write and return the final recipe.
 
     A stopped run is resumed if the recipe is the same or `allow_changes` is set. New corpora at the end of data.train
-    are added to the run and use its vocabulary.
+    are added to the run and use its vocabulary. `is_fast_in_bfloat16` decides what `precision: auto` means; by default
+    the CPU does.
     """
     folder, recipe = folder.absolute(), with_absolute_paths(recipe)
     raise_problems([check_folder(folder)])
-    is_fast = this_machine().bfloat16
+    is_fast = this_machine().bfloat16 if is_fast_in_bfloat16 is None else is_fast_in_bfloat16
     before = _with_precision(load_recipe(folder / RECIPE), is_fast) if has_checkpoint(folder) else None
     recipe = _with_precision(recipe, before.training.precision == "bfloat16" if before else is_fast)
     additions = [added for added in load_additions(folder) if before or added.first < len(recipe.data.train)]

@@ -14,6 +14,7 @@ def main() -> None:
     from dragoman.io.processes import exit_with_parent
 
     exit_with_parent(os.getppid())  # a launcher that was killed has unlocked the folder: others may train there
+    from dragoman.device import choose_device
     from dragoman.experiment.launchers import USER_ERROR, describe_loss, is_lost_process, send_report
     from dragoman.experiment.log import ignore_event
     from dragoman.experiment.train_model import train_model
@@ -24,7 +25,7 @@ def main() -> None:
     attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
     report = partial(send_report, options["address"])
     try:
-        with init_group(options["timeout"]) as group:
+        with init_group(choose_device(options["device"]), options["timeout"]) as group:
             on_event = report if group.is_first else ignore_event
             train_model(folder, group, on_event, options["command"], options["tensorboard"])
     except ValueError as error:

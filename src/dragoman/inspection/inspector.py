@@ -20,6 +20,7 @@ from dragoman.decoding.hypothesis import Result
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.torch_engine import load_model
+from dragoman.device import CPU, choose_device
 from dragoman.inspection.capture import capture
 from dragoman.inspection.intervene import edit_of
 from dragoman.inspection.interventions import Interventions, parse_interventions
@@ -55,12 +56,14 @@ class Inspector:
         return Inspector.of(open_bundle(folder), beam_size)
 
     @staticmethod
-    def of(bundle: Bundle, beam_size: int | None = None) -> "Inspector":
+    def of(bundle: Bundle, beam_size: int | None = None, device: str = CPU) -> "Inspector":
         """Load the model and the search options of an open bundle; `beam_size` overrides the stored beam size."""
         changes = {} if beam_size is None else {"beam_size": beam_size}
         options = SearchOptions.model_validate({**bundle.info.search, **changes})
         identity = ModelIdentity(sha256=bundle.sha256, vocabulary=bundle.vocab.sha256, family=bundle.info.model.family)
-        return Inspector(load_model(bundle), bundle.vocab, options, identity, bundle.info.alignment_heads)
+        return Inspector(
+            load_model(bundle, choose_device(device)), bundle.vocab, options, identity, bundle.info.alignment_heads
+        )
 
     def interventions(self, without: str | None = None, uniform: str | None = None) -> Interventions:
         """Parse the lists of heads to switch off and to make uniform, such as `cross.2,encoder.layers.0`."""

@@ -38,7 +38,7 @@ def source_share(model: Seq2Seq[Any, Any], source: Sequence[int], target: Sequen
     share = x.new_zeros(x.shape[1])
     for layer, seen in zip(decoder.layers, decoder.remember(memory.hidden), strict=True):
         x, share = apply_layer(cast("DecoderLayer", layer), x, share, seen, memory.visible)
-    return np.asarray(share.double().cpu().numpy())
+    return np.asarray(share.cpu().double().numpy())
 
 
 def apply_layer(

@@ -5,6 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.device import is_cpu
+
 LEVELS = 2**16
 """The number of dropout rates on CPUs: a mask draws 16 bits per element, so the rate is a multiple of 1/65536."""
 
@@ -23,7 +25,7 @@ class Dropout(nn.Module):
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if not self.training or self.rate == 0.0:
             return x
-        if x.device.type != "cpu":
+        if not is_cpu(x.device):
             return F.dropout(x, self.rate)
         return x * keep_mask(x, self.rate)
 

@@ -30,7 +30,8 @@ class Positions(nn.Module):
             nn.init.normal_(self.table, std=d_model**-0.5)
         else:
             build = sinusoids if layout == "sinusoidal" else sinusoids_in_halves
-            table = torch.from_numpy(build(max_positions, d_model)).to(torch.get_default_dtype())
+            # Not from_numpy, which ignores the device that torch.device sets as a context.
+            table = torch.tensor(build(max_positions, d_model), dtype=torch.get_default_dtype())
             self.register_buffer("table", table, persistent=False)  # computed, so no part of what a model saves
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:

@@ -2,11 +2,11 @@
 
 from typing import Literal, assert_never
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.device import autocast_dtype
 from dragoman.layers.dropout import Dropout
 
 Norm = Literal["post", "pre"]
@@ -29,8 +29,8 @@ class Residual(nn.Module):
         Under autocast the input is cast once here instead of once per matrix product.
         """
         read: Tensor = x if self.place == "post" else self.norm(x)
-        kind = x.device.type
-        return read.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else read
+        dtype = autocast_dtype(x.device)
+        return read if dtype is None else read.to(dtype)
 
     def join(self, x: Hidden, output: Hidden) -> Hidden:
         """Return `x` plus the sub-layer output after dropout; with norm="post" the sum is normalised."""
@@ -72,5 +72,5 @@ def activate(x: Hidden, activation: Activation) -> Hidden:
         case "gelu":
             return F.gelu(x)
         case "gelu-sigmoid":
-            return x * torch.sigmoid(1.702 * x)
+            return x * (1.702 * x).sigmoid()
     assert_never(activation)

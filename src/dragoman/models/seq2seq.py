@@ -54,6 +54,11 @@ class Seq2Seq(nn.Module, ABC, Generic[MemoryT, StateT]):
         return ()
 
     @property
+    def layers(self) -> Sequence[nn.Module]:
+        """The modules that training can compile, or compute again in the backward pass, one by one."""
+        return ()
+
+    @property
     def residual_decoder(self) -> Any:
         """The decoder if it has a residual stream, which can be decomposed into contributions; otherwise None."""
         return None

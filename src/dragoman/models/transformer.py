@@ -166,6 +166,10 @@ class Transformer(Seq2Seq[TransformerMemory, TransformerState]):
         return [*self.encoder.layers, *(cast("DecoderLayer", layer).feed_forward for layer in self.decoder.layers)]
 
     @property
+    def layers(self) -> Sequence[nn.Module]:
+        return [*self.encoder.layers, *self.decoder.layers]
+
+    @property
     def residual_decoder(self) -> TransformerDecoder:
         return self.decoder
 

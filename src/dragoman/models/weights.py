@@ -8,16 +8,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from dragoman.device import copy_to_host
+
 
 def weights_of(model: nn.Module) -> dict[str, NDArray[np.float32]]:
     """Return a float32 copy of every parameter by name; a tied matrix appears once, under its first name."""
     kept = set(model.state_dict())
     named = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     assert kept == named, f"saved but no parameters: {kept - named}"
-    return {
-        name: parameter.detach().to("cpu", torch.float32, copy=True).numpy()
-        for name, parameter in model.named_parameters()
-    }
+    return {name: copy_to_host(parameter).to(torch.float32).numpy() for name, parameter in model.named_parameters()}
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:

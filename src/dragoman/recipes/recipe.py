@@ -168,6 +168,7 @@ def _check_model(recipe: Recipe) -> Iterator[RecipeError]:
         message = f"{model.position_limit} is too small for {kept}: raise max_positions or lower max_characters"
         yield RecipeError(("model", "max_positions"), message)
     yield from _check_guided_alignment(recipe)
+    yield from _check_layers(recipe)
     if recipe.training.loss.r_drop > 0.0 and not any(model.dropouts):
         message = "R-Drop needs dropout, and the model has none: set model.dropout above 0, or r_drop to 0"
         yield RecipeError(("training", "loss", "r_drop"), message)
@@ -193,6 +194,18 @@ def _check_guided_alignment(recipe: Recipe) -> Iterator[RecipeError]:
     if guided.head >= num_heads:
         message = f"there is no head {guided.head}: choose 0 to {num_heads - 1}"
         yield RecipeError((*key, "head"), message)
+
+
+def _check_layers(recipe: Recipe) -> Iterator[RecipeError]:
+    """Yield an error if the layers of this model cannot be compiled or recomputed."""
+    training = recipe.training
+    for name in ("compile", "recompute"):
+        key: Key = ("training", name)
+        if getattr(training, name) and not isinstance(recipe.model, TransformerShape):
+            yield RecipeError(key, f"{name} needs the layers of a Transformer: set {name} to false")
+        elif getattr(training, name) and training.guided_alignment.weight:
+            message = "a head that is trained to align is read while the layers run"
+            yield RecipeError(key, f"{message}: set {name} to false, or guided_alignment.weight to 0")
 
 
 def _check_schedule(training: TrainingConfig) -> Iterator[RecipeError]:

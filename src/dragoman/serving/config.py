@@ -12,6 +12,7 @@ from pydantic import Field
 from dragoman.config import Config
 from dragoman.decoding.checks import check_choice
 from dragoman.decoding.options import Compute
+from dragoman.device import AUTO, check_device, choose_ctranslate2_device
 from dragoman.io.processes import num_cores
 from dragoman.serving.keys import ApiKey
 
@@ -53,6 +54,7 @@ class ServiceConfig:
     engines: int | None = None
     threads: int = 1
     compute: str = "float32"
+    device: str = AUTO
     origins: Sequence[str] = ()
     glossaries: Mapping[str, Path] = field(default_factory=dict)
     """The files of glossaries, by the names that requests give."""
@@ -60,17 +62,25 @@ class ServiceConfig:
 
     @property
     def num_engines(self) -> int:
-        """The number of engine processes; by default, the number of cores divided by `threads`."""
-        return self.engines or max(1, num_cores() // self.threads)
+        """The number of engine processes; by default, the number of cores divided by `threads`.
+
+        On GPUs, one process computes on all devices.
+        """
+        if self.engines:
+            return self.engines
+        return max(1, num_cores() // self.threads) if choose_ctranslate2_device(self.device).is_cpu else 1
 
     def engine_argument(self) -> str:
-        """Return the JSON argument of the engine process: model folders, threads and compute type."""
+        """Return the JSON argument of the engine process: model folders, threads, compute type and device."""
         models = {name: str(folder) for name, folder in self.models.items()}
-        return json.dumps({"models": models, "threads": self.threads, "compute": self.compute})
+        settings = {"threads": self.threads, "compute": self.compute, "device": self.device}
+        return json.dumps({"models": models, **settings})
 
     def check(self) -> None:
         """Raise ValueError for a public address without keys, an unknown compute type or an invalid origin."""
         check_choice("--compute", self.compute, get_args(Compute))
+        check_device(self.device, "--device")
+        choose_ctranslate2_device(self.device)
         if self.keys is None and not is_loopback(self.host):
             fix = "run dragoman key NAME --keys keys.yaml and add --keys keys.yaml, or give --host 127.0.0.1"
             raise ValueError(f"{self.host} can be reached from other machines, so keys are required: {fix}")

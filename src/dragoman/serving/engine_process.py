@@ -36,7 +36,7 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     config = json.loads(sys.argv[2])
     try:
-        models, settings = config["models"], (config["threads"], config["compute"])
+        models, settings = config["models"], (config["threads"], config["compute"], config["device"])
         workers = {name: ModelWorker(name, folder, *settings) for name, folder in models.items()}
     except (ValueError, OSError) as error:
         connection.sendall(encode_message({"failed": str(error)}))

@@ -14,6 +14,7 @@ from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.engine import open_engine
 from dragoman.decoding.options import Compute, EngineOptions, SearchOptions
 from dragoman.decoding.penalty import Penalty
+from dragoman.device import AUTO
 from dragoman.serving.engine_protocol import Answer, TranslationOptions
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.pipeline import Pipeline
@@ -27,16 +28,18 @@ UNDETERMINED: Final = "und"
 class ModelWorker:
     """A model that translates batches; the constructor raises ValueError or OSError if the folder cannot be opened."""
 
-    def __init__(self, name: str, folder: Path | str, threads: int = 1, compute: Compute = "float32") -> None:
+    def __init__(
+        self, name: str, folder: Path | str, threads: int = 1, compute: Compute = "float32", device: str = AUTO
+    ) -> None:
         bundle = open_bundle(folder)
         search = SearchOptions.model_validate(bundle.info.search)
-        opened = open_engine(bundle, search, EngineOptions("ctranslate2", threads, compute))
+        opened = open_engine(bundle, search, EngineOptions("ctranslate2", threads, compute, device=device))
         assert isinstance(opened.engine, CTranslate2Engine)
         self._engine = opened.engine
         self._vocab = bundle.vocab
         self._protects = bundle.info.protects
         aligner = find_engine_aligner(bundle, opened.engine)
-        self._links_of = aligner and aligner.links_of
+        self._links_of = aligner.links_of if aligner else None
         self.warning = opened.warning
         """A message about a setting of the bundle that the engine cannot follow, if any."""
         self.search = opened.search

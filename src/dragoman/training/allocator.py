@@ -2,7 +2,12 @@
 
 import ctypes
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from dragoman.device import empty_cache, is_cpu
+
+if TYPE_CHECKING:
+    import torch
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # parameters of glibc's mallopt
 
@@ -27,6 +32,14 @@ def release_free_memory() -> bool:
     """
     trim = _glibc("malloc_trim")
     return trim is not None and trim(0) == 1
+
+
+def release_device_memory(device: "torch.device") -> None:
+    """Return the free memory that torch keeps on an accelerator, or that glibc keeps on the host."""
+    if is_cpu(device):
+        release_free_memory()
+    else:
+        empty_cache(device)
 
 
 def _glibc(name: str) -> Any:

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from dragoman.device import copy_to_host
 from dragoman.io.durable import FileInfo, find_damage, write_durably
 from dragoman.training.stateful import Stateful
 
@@ -75,6 +76,11 @@ def average_files(files: Sequence[Path]) -> dict[str, Tensor]:
         for name, weight in load_file(file).items():
             total[name] = total[name] + weight.double() if name in total else weight.double()
     return {name: (weight / len(files)).to(torch.float32) for name, weight in total.items()}
+
+
+def copy_to_host_memory(model: nn.Module) -> dict[str, Tensor]:
+    """Return a copy of a model's weights by name, in host memory, of which accelerators have less."""
+    return {name: copy_to_host(weight) for name, weight in model.named_parameters()}
 
 
 def copy_weights(model: nn.Module) -> dict[str, Tensor]:

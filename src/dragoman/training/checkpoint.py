@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from dragoman.config import Config
+from dragoman.device import CPU
 from dragoman.io import hashed_json
 from dragoman.io.durable import UNFINISHED, FileInfo, hash_file, sync_folder, verify_files, write_durably
 from dragoman.training.parallel import Group
@@ -44,6 +45,7 @@ class CheckpointManifest(Config):
     state: dict[str, Any] = Field(description="training state without tensors")
     processes: int = Field(ge=1, description="number of training processes")
     threads: int = Field(ge=1, description="threads per process; another number changes results in the last bits")
+    device: str = Field(CPU, description="device of each process; another kind changes results in the last bits")
     files: tuple[CheckpointFile, ...] = Field((), description="files written by torch")
 
 
@@ -58,8 +60,8 @@ class SaveResult(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run. Every process has an instance and saves and loads at the same updates."""
 
-    def __init__(self, folder: Path, keep: int, group: Group) -> None:
-        self.folder, self.keep, self.group = folder, keep, group
+    def __init__(self, folder: Path, keep: int, group: Group, device: str = CPU) -> None:
+        self.folder, self.keep, self.group, self.device = folder, keep, group, device
         self.results: deque[SaveResult] = deque()
         self._process_group = group.new_process_group()
         self._sealer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -73,7 +75,9 @@ class Checkpoints:
         folder = self._unfinished(update)
         rest = deepcopy(rest)  # it is written while training goes on
         processes, threads = self.group.world_size, torch.get_num_threads()
-        manifest = CheckpointManifest(update=update, state=rest, processes=processes, threads=threads)
+        manifest = CheckpointManifest(
+            update=update, state=rest, processes=processes, threads=threads, device=self.device
+        )
         if self.group.is_first:
             shutil.rmtree(folder, ignore_errors=True)
         writer = FileSystemWriter(folder, single_file_per_rank=True, sync_files=True, overwrite=True)

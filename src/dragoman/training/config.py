@@ -55,7 +55,7 @@ Updates = Annotated[int, Field(ge=1)]
 Every = Updates | Duration
 """An interval: a number of updates, or a duration."""
 
-Parallel = Literal["ddp", "fsdp"]
+Parallel = Literal["ddp", "fsdp", "hsdp"]
 
 Factor = Literal["paper", "warmup", "inverse_sqrt", "cosine", "linear"]
 
@@ -183,10 +183,19 @@ class TrainingConfig(Config):
     checkpoints: CheckpointConfig = Field(CheckpointConfig(), description="saved training states to resume from")
     ema: float | None = Field(None, gt=0.0, lt=1.0, description="decay of the moving average of weights; null: none")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="precision of matrix products; auto: bfloat16 if the CPU is fast in bfloat16, else float32"
+        "auto",
+        description="precision of matrix products; auto: bfloat16 if the device is fast in bfloat16, else float32",
     )
     parallel: Parallel = Field(
-        "ddp", description="ddp: each process has the whole model; fsdp: each process has a shard, for large models"
+        "ddp",
+        description="ddp: each process has the whole model; fsdp: each process has a shard, for large models; hsdp: the"
+        " processes of a machine share the model, and each machine has the whole model",
+    )
+    compile: bool = Field(
+        False, description="compile the layers with torch.compile: minutes at the start, then faster on a GPU"
+    )
+    recompute: bool = Field(
+        False, description="compute the layers again in the backward pass: less memory, a third more time"
     )
     loader_workers: int = Field(0, ge=0, description="worker processes that prefetch batches; 0: none")
     guard: GuardConfig = Field(GuardConfig(), description="rules for leaving out bad updates")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import reduce
 from typing import Any
 
 import torch
@@ -9,9 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.data.batches import Batch
+from dragoman.device import autocast, copy_to_device, widest_float
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.training.allocator import release_free_memory
+from dragoman.training.allocator import release_device_memory
 from dragoman.training.config import TrainingConfig
+from dragoman.training.layer_execution import compile_layers, recompute_layers
 from dragoman.training.loss import Objective
 from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_batch
@@ -37,10 +40,15 @@ class Gradients:
     """Computes gradients and accumulates them in the `grad` attributes of the weights."""
 
     def __init__(self, model: Seq2Seq[Any, Any], config: TrainingConfig, group: Group, seed: int) -> None:
+        if config.recompute:
+            recompute_layers(model.layers)
+        if config.compile:
+            compile_layers(model.layers)
         self.objective: nn.Module = group.wrap(
             Objective(model, config.loss, config.guided_alignment), model.parts, config.parallel
         )
         self.max_target, self.group, self.seed = model.max_target, group, seed
+        self.device = next(model.parameters()).device
         self.is_bfloat16 = config.precision == "bfloat16"
         self.num_microbatches = 1 if config.pieces == "auto" else config.pieces
         self._is_syncing = False
@@ -54,14 +62,15 @@ class Gradients:
 
         The last backward pass averages the gradients over all processes.
         """
-        return self._fit(lambda: sum(self.of_batch(batch, batch is batches[-1]) for batch in batches))
+        total = self._fit(lambda: _sum([self.of_batch(batch, batch is batches[-1]) for batch in batches]))
+        return total.item()  # once per update: the host waits here for the device
 
     def try_batch(self, batch: Batch) -> None:
         """Double the number of microbatches until a batch fits into memory; then clear the gradients."""
         self._fit(lambda: self.of_batch(batch, sync=False) + self.of_batch(batch, sync=False))
         self.objective.zero_grad()
 
-    def _fit(self, compute: Callable[[], float]) -> float:
+    def _fit(self, compute: Callable[[], Tensor]) -> Tensor:
         """Call `compute`; while memory runs out, double the number of microbatches and try again.
 
         Raise ValueError if memory does not hold a single row.
@@ -77,33 +86,39 @@ class Gradients:
                 if self._is_syncing:
                     raise ExchangeMemoryError(2 * self.num_microbatches) from error
             self.objective.zero_grad()
-            release_free_memory()
+            release_device_memory(self.device)
             self.num_microbatches *= 2
 
-    def of_batch(self, batch: Batch, sync: bool) -> float:
+    def of_batch(self, batch: Batch, sync: bool) -> Float[Tensor, ""]:
         """Add the gradients of a batch to the `grad` attributes of the weights; return the summed loss."""
         source, target = (torch.from_numpy(side).long() for side in (batch.source, batch.target))
         guide = None if batch.guide is None else torch.from_numpy(batch.guide)
         if self.is_bfloat16:
             source, target = pad_batch(source, target, self.max_target)
             guide = None if guide is None else pad_guide(guide, source, target)
+        source, target = (copy_to_device(side, self.device) for side in (source, target))
+        guide = None if guide is None else copy_to_device(guide, self.device)
         seed_batch(self.seed, batch.index)
         parts = list(split_batch(source, target, self.num_microbatches, guide))
-        losses = [self._of_microbatch(*part, sync and part is parts[-1]) for part in parts]
-        return sum(losses)
+        return _sum([self._of_microbatch(*part, sync and part is parts[-1]) for part in parts])
 
-    def _of_microbatch(self, source: Tensor, target: Tensor, guide: Tensor | None, sync: bool) -> float:
+    def _of_microbatch(self, source: Tensor, target: Tensor, guide: Tensor | None, sync: bool) -> Tensor:
         self._num_rows = source.shape[0]
         self.on_step("computing gradients")
         with nullcontext() if sync else self.group.no_sync(self.objective):
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.is_bfloat16):
+            with autocast(self.device, self.is_bfloat16):
                 loss: Tensor = self.objective(source, target, *([] if guide is None else [guide]))
             self._is_syncing = sync and self.group.world_size > 1
             if self._is_syncing:
                 self.on_step("exchanging gradients")
             loss.backward()  # type: ignore[no-untyped-call]
             self._is_syncing = False
-        return loss.item()
+        return loss.detach().to(widest_float(self.device))
+
+
+def _sum(losses: Sequence[Tensor]) -> Tensor:
+    """Return the sum of losses in the order of the batches, on their device."""
+    return reduce(torch.add, losses)
 
 
 def split_batch(

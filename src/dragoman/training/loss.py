@@ -8,7 +8,7 @@ training step.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.attention.tap import Tap, cross_attentions
+from dragoman.device import autocast, autocast_dtype, is_cpu, widest_float
 from dragoman.models.seq2seq import Seq2Seq, shifted
 from dragoman.text.vocab import PAD
 from dragoman.training.config import GuidedAlignmentConfig, LossConfig
@@ -24,14 +25,14 @@ from dragoman.training.config import GuidedAlignmentConfig, LossConfig
 PAPER: Final = LossConfig()
 """The loss of the paper: label smoothing of 0.1, without R-Drop."""
 
-ChunkLoss = Callable[[Tensor, Tensor], float]
+ChunkLoss = Callable[[Tensor, Tensor], Tensor]
 """A function of logits and true tokens that returns the summed loss and overwrites the logits with the gradient."""
 
 _LEAST_WEIGHT: Final = 1e-6
 """Below this attention weight the alignment loss grows no further: a mask makes weights 0."""
 
 CHUNK = 500_000
-"""The number of logits per chunk, small enough for the CPU cache."""
+"""The number of logits per chunk on CPUs, small enough for the CPU cache; accelerators compute all in one chunk."""
 
 STEP = 128
 """The number of rows is padded to a multiple of STEP; `shapes.py` explains why."""
@@ -167,8 +168,8 @@ def projected_label_smoothed(
     """Return `label_smoothed` for logits = hidden . weight^T + bias, computed only where the target is not PAD."""
     on_truth, elsewhere = smooth(config, weight.shape[0])
     chunk_loss = partial(cross_entropy_then_gradient, on_truth=on_truth, elsewhere=elsewhere)
-    real = target != PAD
-    return Loss(apply_projected(hidden[real], weight, bias, target[real], chunk_loss), int(real.sum()))
+    real = (target != PAD).nonzero(as_tuple=True)  # once: the host waits for the number of tokens
+    return Loss(apply_projected(hidden[real], weight, bias, target[real], chunk_loss), len(real[0]))
 
 
 def projected_r_drop(
@@ -181,11 +182,11 @@ def projected_r_drop(
     """Return `r_drop` for logits = hidden . weight^T + bias, with the two passes stacked."""
     on_truth, elsewhere = smooth(config, weight.shape[0])
     chunk_loss = partial(r_drop_then_gradient, alpha=config.r_drop, on_truth=on_truth, elsewhere=elsewhere)
-    real = target != PAD
+    real = (target != PAD).nonzero(as_tuple=True)
     first, second = hidden[0][real], hidden[1][real]
     side_by_side = torch.stack([first, second], dim=1).flatten(0, 1)  # each token's two rows together
     truth = target[real].repeat_interleave(2)
-    return Loss(apply_projected(side_by_side, weight, bias, truth, chunk_loss), int(real.sum()))
+    return Loss(apply_projected(side_by_side, weight, bias, truth, chunk_loss), len(real[0]))
 
 
 class ProjectedLoss(torch.autograd.Function):
@@ -199,20 +200,21 @@ class ProjectedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, chunk_loss: ChunkLoss
     ) -> Tensor:
-        compute = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
+        compute = autocast_dtype(hidden.device) or hidden.dtype
         matrix, read = weight.to(compute), F.pad(hidden.to(compute), (0, 0, 0, -len(hidden) % STEP))
-        with torch.autocast("cpu", enabled=False):
+        with autocast(hidden.device, enabled=False):
             logits = read @ matrix.T
             if bias is not None:
                 logits += bias.to(compute)
-            rows = 2 * max(1, CHUNK // (2 * weight.shape[0]))  # even: R-Drop's rows come in pairs
+            # An even number: R-Drop's rows come in pairs.
+            rows = 2 * max(1, CHUNK // (2 * weight.shape[0])) if is_cpu(hidden.device) else max(1, len(hidden))
             parts = zip(torch.split(logits[: len(hidden)], rows), torch.split(target, rows), strict=True)
-            total = sum(chunk_loss(part, truth) for part, truth in parts)
+            total = reduce(torch.add, [chunk_loss(part, truth) for part, truth in parts])
             logits[len(hidden) :] = 0.0
             by_hidden, by_weight = logits @ matrix, logits.T @ read
             by_bias = None if bias is None else logits.sum(dim=0, dtype=bias.dtype)
         ctx.gradients = [by_hidden[: len(hidden)].to(hidden.dtype), by_weight.to(weight.dtype), by_bias]
-        return hidden.new_tensor(total, dtype=torch.promote_types(torch.float32, weight.dtype))
+        return total.to(torch.promote_types(torch.float32, weight.dtype))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -237,20 +239,21 @@ def apply_projected(
 
 def cross_entropy_then_gradient(
     logits: Float[Tensor, "rows vocabulary"], target: Int[Tensor, " rows"], on_truth: float, elsewhere: float
-) -> float:
+) -> Float[Tensor, ""]:
     """Return the summed cross entropy -sum_k q_k log p_k; overwrite the logits with the gradient p - q.
 
     The target probability q_k is `on_truth` for the true token and `elsewhere` for every other token.
     """
     p = logits.softmax(dim=-1, dtype=torch.promote_types(torch.float32, logits.dtype))
+    wide = widest_float(logits.device)
     # log(sum(exp(logits))) without another pass of exponentials: the largest p is never too small for a logarithm.
-    normaliser = logits.amax(dim=-1).double() - p.amax(dim=-1).double().log()
-    truth = logits.gather(1, target[:, None]).squeeze(1).double()
-    everything = logits.sum(dim=-1, dtype=p.dtype).double()
+    normaliser = logits.amax(dim=-1).to(wide) - p.amax(dim=-1).to(wide).log()
+    truth = logits.gather(1, target[:, None]).squeeze(1).to(wide)
+    everything = logits.sum(dim=-1, dtype=p.dtype).to(wide)
     loss = normaliser - elsewhere * everything - (on_truth - elsewhere) * truth
     p.sub_(elsewhere).scatter_add_(1, target[:, None], p.new_full((len(p), 1), elsewhere - on_truth))
     logits.copy_(p)
-    return float(loss.sum())
+    return loss.sum()
 
 
 def r_drop_then_gradient(
@@ -259,15 +262,15 @@ def r_drop_then_gradient(
     alpha: float,
     on_truth: float,
     elsewhere: float,
-) -> float:
+) -> Float[Tensor, ""]:
     """Return the summed R-Drop loss; overwrite the logits with the gradient.
 
     Rows 2i and 2i + 1 are the two passes over a token. With respect to the logits of p, the gradient of KL(p || q) is
     p (log p - log q - KL(p || q)), and the gradient of KL(q || p) is p - q.
     """
     log = logits.to(torch.promote_types(torch.float32, logits.dtype)).log_softmax(dim=-1)
-    truth = log.gather(1, target[:, None])
-    entropies = -(on_truth - elsewhere) * truth.double().sum() - elsewhere * log.sum(dtype=torch.float64)
+    truth, wide = log.gather(1, target[:, None]), widest_float(logits.device)
+    entropies = -(on_truth - elsewhere) * truth.to(wide).sum() - elsewhere * log.sum(dtype=wide)
     p = log.exp()
     log, p = log.view(-1, 2, log.shape[-1]), p.view(-1, 2, log.shape[-1])
     gap = log[:, 0] - log[:, 1]
@@ -279,4 +282,4 @@ def r_drop_then_gradient(
     gradient[:, 0] += alpha * (p[:, 0] * (gap - there[:, None]) + apart)
     gradient[:, 1] += alpha * (p[:, 1] * (-gap - back[:, None]) - apart)
     logits.copy_(gradient.view(logits.shape).mul_(0.5))
-    return float(entropies / 2 + alpha * (there.double().sum() + back.double().sum()) / 2)
+    return entropies / 2 + alpha * (there.to(wide).sum() + back.to(wide).sum()) / 2

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn, optim
 
+from dragoman.device import cpu, has_fused_adam
 from dragoman.training.config import OptimizerConfig
 
 
@@ -17,11 +18,12 @@ class Adam(optim.AdamW):
         others = [weight for weight in model.parameters() if weight.dim() <= 1]
         groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
         betas = (config.beta1, config.beta2)
-        super().__init__([group for group in groups if group["params"]], 0.0, betas, config.epsilon, fused=True)
+        is_fused = has_fused_adam(next(model.parameters()).device)
+        super().__init__([group for group in groups if group["params"]], 0.0, betas, config.epsilon, fused=is_fused)
         self.named_weights = dict(model.named_parameters())
         for weight in model.parameters():
             # As torch does at the first step: so there is a state to save and to load into from the beginning.
-            step = torch.zeros((), dtype=torch.float32, device=weight.device)
+            step = torch.zeros((), dtype=torch.float32, device=weight.device if is_fused else cpu())
             mean, square = (torch.zeros_like(weight, memory_format=torch.preserve_format) for _ in range(2))
             self.state[weight] = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
 

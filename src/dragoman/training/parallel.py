@@ -4,7 +4,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -16,6 +16,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
+from dragoman.device import HOST_BACKEND, cpu, process_backend
 from dragoman.training.config import TIMEOUT, Parallel, parse_duration
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ class Group:
 
     rank: int = 0
     world_size: int = 1
+    device: torch.device = field(default_factory=cpu)
+    """The device on which this process computes."""
     timeout: float = parse_duration(TIMEOUT)
     """Seconds that a process waits for the others before it raises an error."""
 
@@ -42,7 +45,8 @@ class Group:
         """Return a module whose backward pass averages the gradients over all processes.
 
         With `fsdp`, each process keeps a shard of every weight and its optimizer state. The weights of each module
-        in `parts` are gathered when the module is called; all other weights stay gathered for the whole pass.
+        in `parts` are gathered when the module is called; all other weights stay gathered for the whole pass. With
+        `hsdp`, the processes of each machine share the weights, and machines only exchange gradients.
         """
         if self.world_size == 1:
             return module
@@ -50,11 +54,24 @@ class Group:
             return DistributedDataParallel(module, gradient_as_bucket_view=True)
         # Linear layers return views. The warning is about views changed in place; a test shows that none of ours is.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
-        mesh = init_device_mesh("cpu", (self.world_size,))
+        kind, local = next(module.parameters()).device.type, self._num_sharing(how)
+        if how == "hsdp":
+            shape = (self.world_size // local, local)
+            mesh = init_device_mesh(kind, shape, mesh_dim_names=("machines", "processes"))
+        else:
+            mesh = init_device_mesh(kind, (local,))
         for part in parts:
             fully_shard(part, mesh=mesh)
         fully_shard(module, mesh=mesh)
         return module
+
+    def _num_sharing(self, how: Parallel) -> int:
+        """Return the number of processes that share the weights: all, or with `hsdp` those of one machine."""
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", self.world_size))
+        if how == "hsdp" and self.world_size % local:
+            uneven = f"{self.world_size} processes with {local} on this machine"
+            raise ValueError(f"{uneven} are uneven: for parallel: hsdp, start the same number on each machine")
+        return local if how == "hsdp" else self.world_size
 
     @contextmanager
     def no_sync(self, module: nn.Module) -> Iterator[None]:
@@ -99,7 +116,8 @@ class Group:
         """Return another process group of all processes, with a long timeout; None if there is only one process."""
         if self.world_size == 1:
             return None
-        return dist.new_group(backend="gloo", timeout=timedelta(seconds=LONG_TIMEOUT_S))
+        others: dist.ProcessGroup = dist.new_group(backend=HOST_BACKEND, timeout=timedelta(seconds=LONG_TIMEOUT_S))
+        return others
 
 
 def gather_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -113,16 +131,18 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 @contextmanager
-def init_group(timeout: float = parse_duration(TIMEOUT)) -> Iterator[Group]:
+def init_group(device: torch.device | None = None, timeout: float = parse_duration(TIMEOUT)) -> Iterator[Group]:
     """Join the process group that the environment variables describe; without RANK, yield a group of one process.
 
+    `device` is the device of this process, by default the CPU. Numbers and objects are exchanged through host memory.
     A process that waits for another for more than `timeout` seconds raises RuntimeError.
     """
+    device = device or cpu()
     if "RANK" not in os.environ:
-        yield Group()
+        yield Group(device=device)
         return
-    dist.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+    dist.init_process_group(process_backend(device), timeout=timedelta(seconds=timeout))
     try:
-        yield Group(dist.get_rank(), dist.get_world_size(), timeout)
+        yield Group(dist.get_rank(), dist.get_world_size(), device, timeout)
     finally:
         dist.destroy_process_group()

@@ -14,11 +14,20 @@ import torch
 from dragoman.data.batches import Batch, Reader
 from dragoman.data.loader import load_batches
 from dragoman.data.order import updates
+from dragoman.device import describe_device, is_cpu, peak_memory
 from dragoman.io.durable import write_durably
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.vocab import PAD
 from dragoman.training.allocator import release_free_memory
-from dragoman.training.averages import MovingAverage, Snapshots, Weights, average_files, copy_weights, set_weights
+from dragoman.training.averages import (
+    MovingAverage,
+    Snapshots,
+    Weights,
+    average_files,
+    copy_to_host_memory,
+    copy_weights,
+    set_weights,
+)
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.config import CHECKPOINTS, TrainingConfig
 from dragoman.training.gradients import LESS_MEMORY, ExchangeMemoryError, Gradients, is_out_of_memory
@@ -111,20 +120,22 @@ class Trainer(Stateful):
             shared = f"{self.group.world_size} processes cannot share {config.batches_per_update} batches evenly"
             raise ValueError(f"{shared}: make training.batches_per_update a multiple of the number of processes")
         self.full_model, self.reader, self.config, self.validate = model, reader, config, validate
-        is_sharded = config.parallel == "fsdp" and self.group.world_size > 1
+        is_sharded = config.parallel != "ddp" and self.group.world_size > 1
         self.model = deepcopy(model) if is_sharded else model  # validation needs a model with all its weights
         self.on_event, self.d_model, self.clock = on_event, d_model, clock
         self.update, self.elapsed, self.begin = 0, 0.0, clock()
         self.gradients = Gradients(self.model, config, self.group, seed)
         self.on_step = on_step
         self.gradients.on_step = lambda doing: on_step(self.update, doing)
+        self.device = describe_device(self.gradients.device)
+        """The kind of device that computes, and its name."""
         self.num_microbatches = self.gradients.num_microbatches
         """Microbatches per batch in all processes; a process out of memory uses more until the next update."""
         self.optimizer = Adam(self.model, config.optimizer)
         self.average = MovingAverage(self.model, config.ema) if config.ema else None
         self.snapshots = Snapshots(folder / "snapshots", config.snapshots.average)
         self.guard, self.budget = UpdateGuard(config.guard), TimeBudget(config.stop)
-        self.best, self.window = BestValidation(copy_weights(model)), _LogWindow()
+        self.best, self.window = BestValidation(copy_to_host_memory(model)), _LogWindow()
         self.recent = _LogWindow()
         """The updates since the last `progress` event."""
         self.saved_at = 0.0
@@ -132,7 +143,7 @@ class Trainer(Stateful):
         self.microbatches_file = folder / MICROBATCHES
         self.requests = SignalRequests(folder / SAVE, self._on_interrupt)
         self.is_save_requested = self.is_end_requested = False
-        self.checkpoints = Checkpoints(folder / CHECKPOINTS, config.checkpoints.keep, self.group)
+        self.checkpoints = Checkpoints(folder / CHECKPOINTS, config.checkpoints.keep, self.group, self.device)
 
     def run(self) -> TrainingResult:
         """Train until a stop condition is met; resume from the newest checkpoint if there is one."""
@@ -192,7 +203,10 @@ class Trainer(Stateful):
             self.load_state_dict(manifest.state)
             self.checkpoints.load(manifest, self.state_dict())
             now, then = (self.group.world_size, torch.get_num_threads()), (manifest.processes, manifest.threads)
-            self._emit("resumed", last=self.budget.last, **({} if now == then else {"now": now, "then": then}))
+            changes: dict[str, Any] = {} if now == then else {"now": now, "then": then}
+            if manifest.device != self.device:
+                changes |= {"device": self.device, "device_then": manifest.device}
+            self._emit("resumed", last=self.budget.last, **changes)
         self._read_microbatches()
 
     def _read_microbatches(self) -> None:
@@ -229,7 +243,7 @@ class Trainer(Stateful):
             self.recent = _LogWindow(since=self.elapsed)
         if self.budget.plan(self.update, self.elapsed):
             self._emit("planned", last=self.budget.last)
-        if self._is_due(RELEASE_S, before):
+        if is_cpu(self.gradients.device) and self._is_due(RELEASE_S, before):
             release_free_memory()
         if self._is_due(self.config.snapshots.every, before):
             weights = gather_weights(copy_weights(self.model))
@@ -351,7 +365,7 @@ class Trainer(Stateful):
         if self.average is None and self.full_model is self.model:
             yield
             return
-        own = copy_weights(self.full_model)
+        own = copy_to_host_memory(self.full_model)
         set_weights(self.full_model, gather_weights(self.average.weights if self.average else copy_weights(self.model)))
         try:
             yield
@@ -366,7 +380,7 @@ class Trainer(Stateful):
         self.model.train()
         if is_best := self.best.is_beaten_by(scores, self.config.stop.metric):
             numbers = {name: score for name, score in scores.items() if isinstance(score, int | float)}
-            self.best = BestValidation(copy_weights(self.full_model), which, numbers)
+            self.best = BestValidation(copy_to_host_memory(self.full_model), which, numbers)
         else:
             self.best.since += 1
         took = self.group.broadcast_from_first(self.clock() - begin)  # all processes must plan the same last update
@@ -386,7 +400,8 @@ class Trainer(Stateful):
             self._validate(f"the average of {len(snapshots)} snapshots")
         best = self.best
         set_weights(self.full_model, best.weights)
-        self._emit("end", why=reason, kept=best.which)
+        peak = peak_memory(self.gradients.device)
+        self._emit("end", why=reason, kept=best.which, **({} if peak is None else {"peak_memory": peak}))
         return TrainingResult(best.weights, best.which, best.scores, self.update, self.elapsed, reason, best.since == 0)
 
     def _on_interrupt(self) -> None:

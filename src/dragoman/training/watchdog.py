@@ -136,8 +136,8 @@ class Watchdog:
         if silent:
             hosts = sorted({mark.host for rank in silent if (mark := self._history[rank].mark)})
             parts.append(f"no sign of {_ranks(silent)}{_on(hosts)}")
-        elif len(hosts := {mark.host for mark in alive}) > 1:
-            parts.append(f"all are alive, so the network between {' and '.join(sorted(hosts)[:2])} may be cut")
+        elif len(hosts := sorted({mark.host for mark in alive})) > 1:
+            parts.append(f"all are alive, so the network between {' and '.join(hosts[:2])} may be cut")
         return "; ".join(parts)
 
     def _mark_file(self, rank: int) -> Path:

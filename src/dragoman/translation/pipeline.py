@@ -168,7 +168,7 @@ class Pipeline:
 
     @property
     def _terms(self) -> GlossaryTranslator | None:
-        return self.glossary and GlossaryTranslator(self.glossary, self.translator, self.links_of)
+        return GlossaryTranslator(self.glossary, self.translator, self.links_of) if self.glossary else None
 
     def _progress_of(self, window: _Window) -> Progress:
         """Return a progress callback that converts finished sentences of the window to finished texts of the run."""

@@ -7,6 +7,7 @@ from typing import Final, get_args
 
 from dragoman.decoding.checks import check_choice, check_int
 from dragoman.decoding.options import MOST_HYPOTHESES, Compute, EngineName, SamplingOptions
+from dragoman.device import AUTO, check_device
 from dragoman.io.streams import is_same_file, suggest_path
 from dragoman.translation.file_formats import FieldNames, FormatName, format_by_name, refuse_unsupported
 
@@ -50,6 +51,7 @@ class TranslateRequest:
     threads: int | None = None
     engine: EngineName = "auto"
     compute: Compute | None = None
+    device: str = AUTO
     sampling: SamplingOptions | None = None
     shards: str | None = None
     """Glob pattern of input files, each translated to a file of the same name in `out`."""
@@ -63,6 +65,7 @@ class TranslateRequest:
         check_choice("--format", self.format, get_args(FormatName))
         check_choice("--engine", self.engine, get_args(EngineName))
         check_choice("--compute", self.compute, get_args(Compute))
+        check_device(self.device, "--device")
         check_int("--beam", self.beam, MOST_HYPOTHESES)
         check_int("--nbest", self.nbest, MOST_HYPOTHESES)
         if self.fields.text == self.fields.into:

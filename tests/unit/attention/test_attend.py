@@ -195,7 +195,7 @@ def test_only_short_bfloat16_training_on_a_cpu_is_faster_unfused(
 ) -> None:
     short = num_keys < FUSED_BF16_BACKWARD_FROM
     slow = device == "cpu" and dtype == torch.bfloat16 and with_gradient and short
-    assert fastest_path(device, dtype, num_keys, with_gradient) == ("explicit" if slow else "fused")
+    assert fastest_path(torch.device(device), dtype, num_keys, with_gradient) == ("explicit" if slow else "fused")
 
 
 def paths(attend: Attend, qkv: list[Tensor]) -> set[str]:

@@ -112,4 +112,4 @@ def record_calls(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, l
 
 def as_array(tensor: Tensor) -> Float[ndarray, "..."]:
     """Return the tensor as a numpy array in double precision."""
-    return np.asarray(tensor.detach().double().cpu().numpy())
+    return np.asarray(tensor.detach().cpu().double().numpy())

@@ -1,0 +1,143 @@
+"""The choice of a device on a machine without an accelerator, and the calls that every device shares."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.device import (
+    autocast,
+    autocast_dtype,
+    check_device,
+    choose_ctranslate2_device,
+    choose_device,
+    choose_kind,
+    copy_to_device,
+    copy_to_host,
+    count_devices,
+    cpu,
+    describe_device,
+    has_fused_adam,
+    is_lost_peer,
+    keep_random_state,
+    peak_memory,
+    process_backend,
+    why_not_ctranslate2,
+)
+
+SOURCE = Path(__file__).parents[2] / "src" / "dragoman"
+NAMES = re.compile(r"(?<![a-z])(cpu|cuda|mps|xpu|gloo|nccl)(?![a-z])")
+
+
+def device_names(path: Path) -> list[str]:
+    """Return the strings of a source file, other than docstrings, that name a device or a backend."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bare = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [
+        f"{path.name}:{node.lineno}: {node.value}"
+        for node in strings
+        if node not in bare and NAMES.search(node.value) and " " not in node.value
+    ]
+
+
+def test_only_one_file_names_devices_and_backends() -> None:
+    found = {path: names for path in SOURCE.rglob("*.py") if (names := device_names(path))}
+    assert list(found) == [SOURCE / "device.py"], found
+
+
+def test_a_device_named_elsewhere_would_be_found(tmp_path: Path) -> None:
+    path = tmp_path / "file.py"
+    path.write_text('"""The cpu."""\nx.to("cuda:0")\ny = f"cpu:{name}"\nz = "cpuinfo"\n')
+    assert device_names(path) == ["file.py:2: cuda:0", "file.py:3: cpu:"]
+
+
+@pytest.fixture
+def no_accelerator() -> None:
+    if torch.accelerator.current_accelerator(check_available=True) is not None:
+        pytest.skip("this machine has an accelerator")
+
+
+@pytest.mark.usefixtures("no_accelerator")
+def test_auto_is_the_cpu_where_there_is_nothing_else() -> None:
+    assert choose_device() == choose_device("auto") == choose_device("cpu") == cpu()
+    assert choose_kind() == "cpu"
+    assert count_devices("auto") == count_devices("cpu") == 0
+
+
+@pytest.mark.usefixtures("no_accelerator")
+@pytest.mark.parametrize("name", ["cuda", "cuda:3", "mps", "xpu"])
+def test_an_accelerator_that_is_not_there_is_one_clear_line(name: str) -> None:
+    for choose in (choose_device, choose_kind, count_devices):
+        with pytest.raises(
+            ValueError, match=rf"device {name} is not available: torch .* finds no accelerator"
+        ) as error:
+            choose(name)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["", "GPU", "cuda:", "cuda:x", "cuda 1", "cuda:1:2"])
+def test_what_is_no_device_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is not a device: give one of auto, cpu, cuda"):
+        check_device(name, "--device")
+
+
+def test_autocast_is_that_of_the_device() -> None:
+    assert autocast_dtype(cpu()) is None
+    with autocast(cpu()):
+        assert autocast_dtype(cpu()) is torch.bfloat16
+        assert (torch.ones(2, 3) @ torch.ones(3, 5)).dtype is torch.bfloat16
+        with autocast(cpu(), enabled=False):
+            assert autocast_dtype(cpu()) is None
+
+
+def test_the_cpu_needs_no_copies_and_one_backend() -> None:
+    tensor = torch.arange(3.0, requires_grad=True)
+    assert copy_to_device(tensor, cpu()) is tensor
+    copy = copy_to_host(tensor)
+    assert copy.data_ptr() != tensor.data_ptr()
+    assert not copy.requires_grad
+    assert process_backend(cpu()) == "gloo"
+    assert describe_device(cpu()) == "cpu"
+    assert peak_memory(cpu()) is None
+    assert has_fused_adam(cpu())
+
+
+def test_random_numbers_within_the_block_change_nothing_outside() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    with keep_random_state(cpu()):
+        torch.rand(5)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lost"),
+    [
+        (RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:5555"), True),
+        (torch.distributed.DistBackendError("NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited"), True),
+        (RuntimeError("NCCL communicator was aborted on rank 1."), True),
+        (torch.distributed.DistBackendError("[1] is setting up NCCL communicator: Connection reset by peer"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("a file named gloo"), False),
+    ],
+)
+def test_a_lost_process_is_recognised_by_the_error_of_a_collective(error: Exception, is_lost: bool) -> None:
+    assert is_lost_peer(error) is is_lost
+
+
+def test_ctranslate2_computes_on_cpus_and_cuda_only() -> None:
+    assert why_not_ctranslate2("auto") is why_not_ctranslate2("cpu") is why_not_ctranslate2("cuda:1") is None
+    assert why_not_ctranslate2("mps") == "CTranslate2 does not run on mps devices"
+    assert choose_ctranslate2_device("cpu") == ("cpu", [0])
+    assert {"float32", "int8"} <= choose_ctranslate2_device("cpu").supported()
+
+
+@pytest.mark.usefixtures("no_accelerator")
+def test_ctranslate2_without_a_gpu() -> None:
+    assert choose_ctranslate2_device("auto").is_cpu
+    with pytest.raises(ValueError, match="device cuda is not available: CTranslate2 finds 0 CUDA devices; give cpu"):
+        choose_ctranslate2_device("cuda")
