@@ -75,6 +75,7 @@ def test_layers_computed_again_can_be_tapped_without_gradients() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the compiler, about itself
 def test_compiled_layers_give_the_same_gradients_for_batches_of_any_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs: list[torch.fx.GraphModule] = []
 

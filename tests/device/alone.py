@@ -1,0 +1,160 @@
+"""What one process computes on the stand-in, and what on the CPU: python alone.py FOLDER. Prints JSON."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from standin import standin_c as native
+from toy_run import ToyRun
+
+from dragoman.bundle import open_bundle
+from dragoman.data.batches import Batch
+from dragoman.decoding.options import EngineOptions, SamplingOptions
+from dragoman.device import choose_device
+from dragoman.evaluation.likelihood import score_pairs
+from dragoman.inspection.inspector import Inspector
+from dragoman.models.build import build
+from dragoman.models.config import TransformerConfig
+from dragoman.training import loss as loss_module
+from dragoman.training.config import TrainingConfig
+from dragoman.training.gradients import Gradients
+from dragoman.training.parallel import Group
+from dragoman.translation.translator import Translator
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+VOCABULARY = 37_000
+SENTENCES = ["two red dogs.", "four green women and three old tables."]
+
+
+def chosen() -> dict[str, Any]:
+    device = choose_device("auto")
+    return {"auto": str(device), "cpu": str(choose_device("cpu")), "second": str(choose_device("standin:1"))}
+
+
+def updates(folder: Path) -> dict[str, Any]:
+    """The losses on both devices: float32 without dropout, R-Drop's two passes, microbatches, recurrent models."""
+    cases: dict[str, tuple[str, int, dict[str, Any]]] = {
+        "transformer": ("transformer", 50, {"snapshots": {"every": 20, "average": 2}}),
+        "r_drop": ("transformer", 5, {"loss": {"r_drop": 1.0}}),
+        "microbatches": ("transformer", 5, {"pieces": 2, "optimizer": {"clip": 0.5}}),
+        "recompute": ("transformer", 5, {"recompute": True}),
+        "bahdanau": ("bahdanau", 5, {}),
+        "luong": ("luong", 5, {}),
+    }
+    found = {}
+    for name, (family, count, changes) in cases.items():
+        runs = [ToyRun(device, family, folder / f"{name}-{device}", count, **changes) for device in ("cpu", "standin")]
+        assert all(weight.device.type == "cpu" for run in runs for weight in run.result.weights.values())
+        found[name] = [list(run.losses.values()) for run in runs]
+        assert all(weight.device.type == "standin" for weight in runs[1].trainer.model.parameters())
+    return found
+
+
+def half(folder: Path) -> dict[str, Any]:
+    """The data types of the logits under each precision, and how far the losses are from those of float32."""
+    seen: dict[str, set[str]] = {}
+    original = loss_module.cross_entropy_then_gradient
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        dtypes = seen.setdefault(precision, set())
+
+        def note(logits: torch.Tensor, *rest: Any, to: set[str] = dtypes, **named: Any) -> torch.Tensor:
+            to.add(str(logits.dtype))
+            return original(logits, *rest, **named)
+
+        loss_module.cross_entropy_then_gradient = note
+        run = ToyRun("standin", "transformer", folder / precision, 3, precision=precision)
+        losses[precision] = list(run.losses.values())
+    loss_module.cross_entropy_then_gradient = original
+    return {"dtypes": {name: sorted(kinds) for name, kinds in seen.items()}, "losses": losses}
+
+
+def launches() -> dict[str, Any]:
+    """The host's waits and the kernels of one batch with the paper's vocabulary, by the number of tokens."""
+    sizes = {"d_model": 16, "d_ff": 24, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    shape = TransformerConfig(source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, **sizes)
+    gradients = Gradients(build(shape).to("standin"), TrainingConfig(precision="float32"), Group(), 1)
+    found = {}
+    for rows in (4, 16):
+        ids = np.random.default_rng(0).integers(5, VOCABULARY, (rows, 32)).astype(np.int32)
+        batch = Batch(0, ids, ids, "random", np.arange(rows))
+        gradients.of_update([batch])
+        native.reset()
+        gradients.of_update([batch])
+        found[str(rows * 32)] = [native.counts()["waits"], sum(native.kernels().values())]
+    return found
+
+
+def memory(folder: Path) -> dict[str, Any]:
+    """A run whose memory is too small for a whole batch: the number of microbatches, and its losses."""
+    free = ToyRun("standin", "transformer", folder / "free", 4, rows=400)
+    native.reset()
+    before = native.counts()
+    ToyRun("standin", "transformer", folder / "again", 1, rows=400)
+    need = native.counts()["peak"] - before["in_use"]
+    emptied = native.counts()["emptied"]
+    native.set_budget(before["in_use"] + need * 7 // 10)
+    try:
+        tight = ToyRun("standin", "transformer", folder / "tight", 4, rows=400)
+    finally:
+        native.set_budget(0)
+    return {
+        "free": list(free.losses.values()),
+        "tight": list(tight.losses.values()),
+        "microbatches": tight.trainer.num_microbatches,
+        "emptied": native.counts()["emptied"] - emptied,
+        "end": tight.events[-1],
+    }
+
+
+def checkpoints(folder: Path) -> dict[str, Any]:
+    """A run of 30 updates that changes its device after 10 and 20, and one that does not."""
+    every = {"checkpoints": {"every": 10}, "validate_every": 10}
+    straight = ToyRun("cpu", "transformer", folder / "straight", 30, **every)
+    losses: dict[int, float] = {}
+    resumed = []
+    for device, last in (("cpu", 10), ("standin", 20), ("cpu", 30)):
+        run = ToyRun(device, "transformer", folder / "moved", last, **every)
+        losses |= run.losses
+        resumed += [event for event in run.events if event["event"] == "resumed"]
+    return {"straight": list(straight.losses.values()), "moved": list(losses.values()), "resumed": resumed}
+
+
+def use() -> dict[str, Any]:
+    """A bundle on both devices: translations, sampling, scores of pairs, and a trace."""
+    found: dict[str, Any] = {}
+    for name in ("v1", "v1-recurrent"):
+        bundle = open_bundle(GOLDEN / name)
+        of_device: dict[str, Any] = {}
+        for device in ("cpu", "standin"):
+            translator = Translator.load(bundle, EngineOptions("torch", device=device))
+            inspector = Inspector.of(bundle, device=device)
+            assert next(inspector.model.parameters()).device.type == device
+            sampler = replace(translator, sampling=SamplingOptions(seed=3, top_p=0.9))
+            trace = inspector.trace(SENTENCES[0])
+            scored = score_pairs(inspector.model, bundle.vocab, SENTENCES, SENTENCES[::-1])
+            of_device[device] = {
+                "translated": translator.translate(SENTENCES),
+                "sampled": sampler.translate(SENTENCES),
+                "scores": [likelihood.log_probability for likelihood in scored],
+                "trace": [float(weights.sum()) for weights in trace.attention.values()],
+            }
+        found[name] = of_device
+    return found
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    folder = Path(sys.argv[1])
+    found = {"chosen": chosen(), "launches": launches(), "use": use()}
+    for part in (updates, half, memory, checkpoints):
+        found[part.__name__] = part(folder / part.__name__)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""A process on the stand-in accelerator computes what it computes on the CPU."""
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def found(launch: Any, finish: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found: dict[str, Any] = finish(launch("alone.py", str(tmp_path_factory.mktemp("alone"))))[0]
+    return found
+
+
+def test_auto_is_the_accelerator(found: dict[str, Any]) -> None:
+    assert found["chosen"] == {"auto": "standin:0", "cpu": "cpu", "second": "standin:1"}
+
+
+@pytest.mark.parametrize("case", ["transformer", "r_drop", "microbatches", "recompute", "bahdanau", "luong"])
+def test_the_losses_are_those_of_the_cpu(found: dict[str, Any], case: str) -> None:
+    on_cpu, on_device = found["updates"][case]
+    assert len(on_cpu) == (50 if case == "transformer" else 5)
+    assert on_device == pytest.approx(on_cpu, rel=1e-6)
+    assert on_device[-1] < on_device[0]
+
+
+def test_bfloat16_is_that_of_the_device(found: dict[str, Any]) -> None:
+    assert found["half"]["dtypes"] == {"float32": ["torch.float32"], "bfloat16": ["torch.bfloat16"]}
+    whole, half = found["half"]["losses"]["float32"], found["half"]["losses"]["bfloat16"]
+    assert half == pytest.approx(whole, rel=2e-2)
+    assert half != pytest.approx(whole, rel=1e-6)
+
+
+def test_a_batch_waits_twice_and_launches_few_kernels(found: dict[str, Any]) -> None:
+    (waits, kernels), *others = found["launches"].values()
+    assert waits <= 2
+    assert kernels <= 300
+    assert others == [[waits, kernels]]  # however many tokens
+
+
+def test_too_little_memory_ends_in_microbatches(found: dict[str, Any]) -> None:
+    memory = found["memory"]
+    assert memory["microbatches"] > 1
+    assert memory["emptied"] >= 1
+    assert memory["tight"] == pytest.approx(memory["free"], rel=1e-5)
+    assert memory["end"]["peak_memory"] > 0
+
+
+def test_a_checkpoint_moves_between_devices(found: dict[str, Any]) -> None:
+    checkpoints = found["checkpoints"]
+    assert checkpoints["moved"] == pytest.approx(checkpoints["straight"], rel=1e-5)
+    devices = [(event["device_then"], event["device"]) for event in checkpoints["resumed"]]
+    assert devices == [("cpu", "standin (a stand-in for tests)"), ("standin (a stand-in for tests)", "cpu")]
+
+
+@pytest.mark.parametrize("bundle", ["v1", "v1-recurrent"])
+def test_a_model_translates_scores_and_is_inspected_there(found: dict[str, Any], bundle: str) -> None:
+    on_cpu, on_device = (found["use"][bundle][device] for device in ("cpu", "standin"))
+    for name in ("translated", "sampled"):
+        assert on_device[name] == on_cpu[name]
+    for name in ("scores", "trace"):
+        assert on_device[name] == pytest.approx(on_cpu[name], rel=1e-5)
