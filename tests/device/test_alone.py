@@ -41,10 +41,11 @@ def test_a_batch_waits_twice_and_launches_few_kernels(found: dict[str, Any]) -> 
 
 def test_too_little_memory_ends_in_microbatches(found: dict[str, Any]) -> None:
     memory = found["memory"]
-    assert memory["microbatches"] > 1
-    assert memory["emptied"] >= 1
-    assert memory["tight"] == pytest.approx(memory["free"], rel=1e-5)
-    assert memory["end"]["peak_memory"] > 0
+    for name, count in (("once", 2), ("twice", 4)):  # as often as memory runs out
+        assert memory[name]["microbatches"] == count
+        assert memory[name]["emptied"] >= count // 2
+        assert memory[name]["losses"] == pytest.approx(memory["free"], rel=1e-5)
+        assert memory[name]["end"]["peak_memory"] > 0
 
 
 def test_a_checkpoint_moves_between_devices(found: dict[str, Any]) -> None:

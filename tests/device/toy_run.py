@@ -69,7 +69,7 @@ class ToyRun:
         **changes: Any,
     ) -> None:
         settings = {
-            "batches_per_update": 4,
+            "batches_per_update": 2,
             "schedule": {"factors": ["warmup"], "rate": 0.01, "warmup": 5},
             "stop": {"updates": updates},
             "checkpoints": {"every": None},

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,30 @@ def test_memory_is_that_of_all_processes() -> None:
     setup = RunSetup(described, None, 2)
     for memory, found in ((two - 1, "problem"), (2 * two, "warning"), (4 * two, "ok"), (None, "ok")):
         assert level(check_memory(setup, Machine(4, memory, True))) == found
+
+
+GPUS = Machine(4, 1_000_000_000, True, device="cuda", num_devices=2, device_memory=100_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("batches", "processes", "found"), [(6, 2, "ok"), (6, 3, "problem"), (6, 1, "warning"), (3, 2, "problem")]
+)
+def test_each_process_has_a_device(batches: int, processes: int, found: str) -> None:
+    assert level(check_processes(RunSetup(recipe(batches=batches), None, processes), GPUS)) == found
+
+
+def test_processes_of_other_machines_need_no_device_here() -> None:
+    assert level(check_processes(RunSetup(recipe(batches=8), None, 8, local_processes=2), GPUS)) == "ok"
+
+
+def test_memory_is_that_of_one_device() -> None:
+    described, model = recipe(batches=2), with_vocabulary(TransformerShape(), 37_000, 37_000)
+    one = training_memory(described, model, 1)
+    setup = RunSetup(described, None, 2)
+    for memory, found in ((one - 1, "problem"), (2 * one, "warning"), (4 * one, "ok"), (None, "ok")):
+        finding = check_memory(setup, replace(GPUS, device_memory=memory))
+        assert level(finding) == found
+        assert "on each device" in finding.message
 
 
 def test_bfloat16_keeps_half_as_much() -> None:

@@ -133,6 +133,14 @@ def errors_of(text: str, *overrides: str) -> list[str]:
             "r.yaml:5: training.loss.r_drop: ...",
         ),
         (
+            "training: {recompute: true, guided_alignment: {weight: 0.1}}",
+            "r.yaml:5: training.recompute: ...set recompute to false, or guided_alignment.weight to 0",
+        ),
+        (
+            "training: {compile: true}\nmodel: {family: recurrent}",
+            "r.yaml:5: training.compile: ...set compile to false",
+        ),
+        (
             "training: {guided_alignment: {weight: 0.1, layer: 6}}",
             "r.yaml:5: training.guided_alignment.layer: ...",
         ),

@@ -349,6 +349,17 @@ struct Collectives final : c10d::Backend {
     auto to = host(result), from = host(input);
     return reduce({to}, given, [&](const auto& options) { return gloo->_reduce_scatter_base(to, from, options); });
   }
+  WorkPtr allgather_into_tensor_coalesced(Tensors& results, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override {
+    auto to = hosts(results), from = hosts(inputs);
+    return gloo->allgather_into_tensor_coalesced(to, from, options);
+  }
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& results, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& given) override {
+    auto to = hosts(results), from = hosts(inputs);
+    auto scatter = [&](const auto& options) { return gloo->reduce_scatter_tensor_coalesced(to, from, options); };
+    return reduce(to, given, scatter);
+  }
   WorkPtr barrier(const c10d::BarrierOptions& options) override { return gloo->barrier(options); }
 };
 }  // namespace
