@@ -70,6 +70,28 @@ def test_record_terminal_draws_every_state_and_ends_with_the_last(tmp_path: Path
     assert len(texts) > len(visible)
 
 
+def test_try_slurm_writes_what_its_cluster_needs(tmp_path: Path) -> None:
+    """A cluster needs root and SLURM, and takes minutes."""
+    last = json.loads(run(sys.executable, SCRIPTS / "try_slurm.py", tmp_path, "--write-only").splitlines()[-1])
+    assert last == {"bench": "try_slurm", "values": {"files": 9}}
+    assert f"StateSaveLocation={tmp_path}/state" in (tmp_path / "slurm.conf").read_text("utf-8")
+
+
+def test_try_hosts_writes_what_its_hosts_need(tmp_path: Path) -> None:
+    """Network namespaces need root, and a failure takes minutes."""
+    last = json.loads(run(sys.executable, SCRIPTS / "try_hosts.py", tmp_path, "cut", "--write-only").splitlines()[-1])
+    assert last == {"bench": "try_hosts_cut", "values": {"files": 3}}
+
+
+def test_the_slurm_scripts_parse_and_name_their_arguments() -> None:
+    for name in ("train", "bulk"):
+        script = ROOT / "deploy" / "slurm" / f"{name}.sbatch"
+        run("bash", "-n", script)
+        done = subprocess.run(["bash", script], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2
+        assert done.stderr.startswith("usage: sbatch ")
+
+
 def test_mutants_prints_its_values() -> None:
     last = json.loads(run(sys.executable, SCRIPTS / "mutants", "--sample", "0").splitlines()[-1])
     assert last == {"bench": "mutants", "values": {"sampled": 0, "killed_share": 1.0}}

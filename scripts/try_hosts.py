@@ -1,0 +1,261 @@
+"""Train on two hosts whose network fails: two network namespaces of this machine, made and removed by this script.
+
+    python scripts/try_hosts.py FOLDER cut|slow|lost [--timeout 40s] [--updates 200] [--write-only]
+
+Needs root and iproute2. `cut`: the link goes down for longer than --timeout; the run must name the stall, restart once
+and finish. `slow`: packets are delayed (tc netem, or a limit of bandwidth); the weights must be bitwise the same.
+`lost`: all processes of the second host are killed and the link stays down; the first host must go on alone. With
+--write-only, recipe and text are written and nothing is started. Prints one JSON line.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from dragoman.data.dates import dates
+from dragoman.training.config import parse_duration
+
+ROOT: Final = Path(__file__).parents[1]
+PATIENCE_S: Final = 300.0
+PORT: Final = 29400
+RECIPE: Final = """\
+name: short
+data:
+  train: [{source: a.en, target: a.iso}]
+  split: 20
+  vocabulary: {size: 380}
+model: {d_model: 32, d_ff: 48, num_heads: 2, num_encoder_layers: 1, num_decoder_layers: 1}
+training:
+  batch: {tokens: 512}
+  batches_per_update: 2
+  schedule: {factors: [warmup, linear], rate: 0.002, warmup: 5}
+  validate_every: 100000
+  checkpoints: {every: 10}
+  log_every: 1
+validation: {search: {beam_size: 1, stop: count}}
+"""
+
+
+class Hosts:
+    """Two network namespaces with a link between them, and the processes started in them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.spaces = [f"dragoman{os.getpid()}{letter}" for letter in "ab"]
+        self.links = [f"dm{os.getpid() % 100000}{letter}" for letter in "ab"]
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> "Hosts":
+        for space in self.spaces:
+            ip("netns", "add", space)
+        ip("link", "add", self.links[0], "netns", self.spaces[0], "type", "veth", "peer", "name", self.links[1])
+        ip("link", "set", self.links[1], "netns", self.spaces[1])
+        for number, (space, link) in enumerate(zip(self.spaces, self.links, strict=True), 1):
+            ip("-n", space, "address", "add", f"10.77.0.{number}/24", "dev", link)
+            ip("-n", space, "link", "set", link, "up")
+            ip("-n", space, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.started:
+            kill_session(process)
+        for space in self.spaces:
+            subprocess.run(["ip", "netns", "delete", space], check=False)
+
+    def set_link(self, state: str) -> None:
+        """Set the link `up` or `down`."""
+        ip("-n", self.spaces[1], "link", "set", self.links[1], state)
+
+    def slow_down(self) -> str:
+        """Delay every packet in both directions, or limit the bandwidth if the kernel has no netem; return which."""
+        for space, link in zip(self.spaces, self.links, strict=True):
+            qdisc = ["tc", "-n", space, "qdisc", "add", "dev", link, "root"]
+            if (
+                subprocess.run([*qdisc, "netem", "delay", "10ms"], check=False, stderr=subprocess.DEVNULL).returncode
+                == 0
+            ):
+                how = "a delay of 10 ms"
+                continue
+            how = "5 Mbit/s"
+            subprocess.run([*qdisc, "handle", "1:", "htb", "default", "10"], check=True)
+            limit = ["class", "add", "dev", link, "parent", "1:", "classid", "1:10", "htb", "rate", "5mbit"]
+            subprocess.run(["tc", "-n", space, *limit], check=True)
+        return how
+
+    def train(self, out: str, nodes: str, options: list[str]) -> list[subprocess.Popen[bytes]]:
+        """Start torchrun on both hosts, each with its host name, and one training process on each."""
+        processes = []
+        for number, (space, link) in enumerate(zip(self.spaces, self.links, strict=True), 1):
+            # A bare address needs is_host. An agent that is cut off waits for its store as long as a process waits.
+            conf = (
+                f"is_host={'true' if number == 1 else 'false'},join_timeout=300,last_call_timeout=10,read_timeout=300"
+            )
+            command = [
+                *("ip", "netns", "exec", space, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"'),
+                *(f"host{number}", "torchrun", "--nnodes", nodes, "--nproc-per-node", "1", "--max-restarts", "3"),
+                *("--rdzv-backend", "c10d", "--rdzv-endpoint", f"10.77.0.1:{PORT}", "--rdzv-id", out),
+                *("--rdzv-conf", conf, "--local-addr", f"10.77.0.{number}", "-m", "dragoman", "train", "r.yaml"),
+                *("--out", out, *options),
+            ]
+            environment = os.environ | {"GLOO_SOCKET_IFNAME": link, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+            with (self.folder / f"{out}-host{number}.log").open("ab") as log:
+                process = subprocess.Popen(
+                    command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
+                )
+            self.started.append(process)
+            processes.append(process)
+        return processes
+
+
+def main() -> None:
+    """Write the files, make the hosts, try one failure, and print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("failure", choices=("cut", "slow", "lost"))
+    parser.add_argument("--timeout", default="40s")
+    parser.add_argument("--updates", type=int, default=200)
+    parser.add_argument("--write-only", action="store_true")
+    options = parser.parse_args()
+    folder = options.folder.absolute()
+    write(folder)
+    values: dict[str, Any] = {"files": len(list(folder.iterdir()))}
+    if not options.write_only:
+        if shutil.which("ip") is None or os.geteuid() != 0:
+            parser.error("network namespaces need root and iproute2")
+        os.environ |= {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        more = ["--timeout", options.timeout, "--set", f"training.stop.updates={options.updates}"]
+        with Hosts(folder) as hosts:
+            values = {"cut": try_cut, "slow": try_slow, "lost": try_lost}[options.failure](hosts, more)
+    print(json.dumps({"bench": f"try_hosts_{options.failure}", "values": values}))
+
+
+def try_cut(hosts: Hosts, options: list[str]) -> dict[str, Any]:
+    """Cut the link for longer than the timeout; return when the stall was named, and the restarts."""
+    timeout = parse_duration(options[1])
+    training = hosts.train("cut", "2", options)
+    until("update", lambda: len(events(hosts.folder, "cut", "update")) >= 20)
+    hosts.set_link("down")
+    begin = time.monotonic()
+    until("report of the stall", lambda: bool(events(hosts.folder, "cut", "stalled")))
+    named = time.monotonic() - begin
+    message = events(hosts.folder, "cut", "stalled")[-1]["message"]
+    assert "host1" in message, message
+    assert "host2" in message, message
+    print(message, flush=True)
+    time.sleep(max(0.0, timeout + 15 - named))
+    hosts.set_link("up")
+    down = time.monotonic() - begin
+    until("resumed run", lambda: bool(events(hosts.folder, "cut", "resumed")))
+    resumed = time.monotonic() - begin
+    codes = wait(training)
+    assert codes == [0, 0], codes
+    return {
+        "seconds_until_named": round(named, 1),
+        "seconds_cut": round(down, 1),
+        "seconds_until_resumed": round(resumed, 1),
+        "restarts": len(events(hosts.folder, "cut", "resumed")),
+    }
+
+
+def try_slow(hosts: Hosts, options: list[str]) -> dict[str, Any]:
+    """Train over a fast and over a slow link, and compare the weights."""
+    seconds, how = [], ""
+    for out in ("fast", "slow"):
+        if out == "slow":
+            how = hosts.slow_down()
+        training = hosts.train(out, "2", options)
+        codes = wait(training)
+        assert codes == [0, 0], codes
+        seconds.append(events(hosts.folder, out, "update")[-1]["seconds"])
+    models = [(hosts.folder / out / "bundle" / "model.safetensors").read_bytes() for out in ("fast", "slow")]
+    assert models[0] == models[1], "the weights differ"
+    return {
+        "same_weights": True,
+        "slow": how,
+        "seconds_fast": round(seconds[0], 1),
+        "seconds_slow": round(seconds[1], 1),
+    }
+
+
+def try_lost(hosts: Hosts, options: list[str]) -> dict[str, Any]:
+    """Lose the second host; return the seconds until the first goes on alone."""
+    training = hosts.train("lost", "1:2", options)
+    until("update", lambda: len(events(hosts.folder, "lost", "update")) >= 20)
+    begin = time.monotonic()
+    hosts.set_link("down")  # first: the end of the processes is no message to the first host
+    kill_session(training[1])
+    until("resumed run", lambda: bool(events(hosts.folder, "lost", "resumed")))
+    resumed = time.monotonic() - begin
+    codes = wait(training[:1])
+    assert codes == [0], codes
+    (event,) = events(hosts.folder, "lost", "resumed")
+    assert event["now"][0] == 1, event
+    assert event["then"][0] == 2, event
+    return {"seconds_until_resumed_alone": round(resumed, 1), "restarts": 1}
+
+
+def write(folder: Path) -> None:
+    """Write the recipe and the text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "r.yaml").write_text(RECIPE, encoding="utf-8")
+    for side, texts in zip(("en", "iso"), zip(*dates(400, seed=1), strict=True), strict=True):
+        (folder / f"a.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def ip(*arguments: str) -> None:
+    """Run `ip` with these arguments."""
+    subprocess.run(["ip", *arguments], check=True, timeout=20)
+
+
+def events(folder: Path, out: str, kind: str) -> list[dict[str, Any]]:
+    """Return the events of one kind in the log of a run."""
+    log = folder / out / "log.jsonl"
+    lines = log.read_text("utf-8").splitlines() if log.exists() else []
+    found = [json.loads(line) for line in lines if line.endswith("}")]
+    return [event for event in found if event["event"] == kind]
+
+
+def until(what: str, condition: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    begin = time.monotonic()
+    while not condition():
+        if time.monotonic() - begin > PATIENCE_S:
+            raise SystemExit(f"no {what} within {PATIENCE_S:.0f} s")
+        time.sleep(0.1)
+
+
+def wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
+    """Return the exit codes of processes that end in time."""
+    return [process.wait(PATIENCE_S) for process in processes]
+
+
+def kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a launcher and its training processes, which have sessions of their own."""
+    for pid in [*descendants(process.pid), process.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    process.wait(20)
+
+
+def descendants(parent: int) -> Iterator[int]:
+    """Yield the children of a process, and theirs."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False)
+    for word in listed.stdout.split():
+        yield from descendants(int(word))
+        yield int(word)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the hosts end with this script
+    main()
