@@ -50,6 +50,7 @@ SMALLEST: dict[str, list[str]] = {
     ],
     "base_bundle": ["{tmp}/base", *SMALL_MODEL],
     "batches": ["--pairs", "2000", "--seconds", "0.2", "--vocabulary", "60"],
+    "billion": ["--pairs", "3000", "--start", "5"],
     "data_curve": ["{tmp}/curve", "--sizes", "100", "--time", "60s", *TINY_TRAINING, "--set", "model.num_heads=2"],
     "decode": ["--rounds", "1", "--preset", "tiny", "--batch", "2"],
     "everyday": ["demo", "--dev", "{val}.en.gz", "{val}.de.gz", "--lines", "4"],

@@ -48,6 +48,31 @@ def test_peek_shows_text_pieces_and_ids_of_any_batch(tmp_path: Path) -> None:
     assert shown[7] == f"  target  {GERMAN[line - 1]}"
 
 
+def test_verify_checks_every_file_and_changes_none(tmp_path: Path) -> None:
+    arguments = pair(tmp_path)
+    run(*arguments)
+    done = run("prepare", "--verify", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "3 files, none damaged" in done.stdout
+    shard = tmp_path / "out" / "train-00000.arrow"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 4
+    shard.write_bytes(content)
+    done = run("prepare", "--verify", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "train-00000.arrow: the content of the file has changed" in done.stderr
+    assert shard.read_bytes() == content
+    assert run(*arguments).returncode == 0
+    assert run("prepare", "--verify", str(tmp_path / "out")).returncode == 0
+
+
+def test_verify_prepares_nothing(tmp_path: Path) -> None:
+    done = run(*pair(tmp_path), "--verify", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "leave out --source" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_terminal_that_lacks_letters_shows_the_rest(tmp_path: Path) -> None:
     run(*pair(tmp_path))
     plain = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"}
@@ -147,7 +172,10 @@ def test_a_full_disk_is_one_clear_line_and_the_same_command_goes_on(tmp_path: Pa
     arguments = pair(tmp_path)
     done = run(*arguments, preexec_fn=small_files)
     assert done.returncode == 2, done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert [line.startswith("error: ") for line in done.stderr.splitlines()] == [
+        False,
+        True,
+    ]  # "read train" and the error
     assert "the same command again" in done.stderr
     assert "Traceback" not in done.stderr
     assert run(*arguments).returncode == 0

@@ -1,12 +1,16 @@
 """What holds for any text whatever: lines come back as they were, and cleaning a second time changes nothing."""
 
+import tempfile
 from itertools import pairwise
+from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.corpus import Chunk
+from dragoman.data.chunk_ranges import find_ranges, load_range, save_ranges
+from dragoman.data.corpus import Chunk, CorpusConfig, read_chunks
 from dragoman.data.corpus_formats import split_lines
 from dragoman.data.pair_cleaning import LengthProfile, clean_pairs
 from dragoman.text.cleaning import CleanConfig
@@ -57,3 +61,34 @@ def test_a_corpus_is_cleaned_the_same_in_any_chunks(pairs: list[tuple[bytes, byt
     assert parts[0].report + parts[1].report == whole.report
     assert [line for part in parts for line in part.line.tolist()] == whole.line.tolist()
     assert pa.concat_arrays([part.source for part in parts]).equals(whole.source)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(*[st.text("ab\r\u2028ü ", max_size=30)] * 2), min_size=1, max_size=30),
+    ended=st.tuples(st.booleans(), st.booleans()),
+    lines_per_chunk=st.integers(1, 9),
+    chunk_bytes=st.integers(1, 200),
+    block=st.integers(5, 60),
+)
+def test_chunks_read_by_byte_ranges_are_those_of_a_whole_reading(
+    pairs: list[tuple[str, str]], ended: tuple[bool, bool], lines_per_chunk: int, chunk_bytes: int, block: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dragoman.data.corpus.CHUNK_BYTES", chunk_bytes)
+        for module in ("dragoman.io.streams", "dragoman.data.chunk_ranges"):
+            patch.setattr(f"{module}.BLOCK", block)
+        folder = Path(name)
+        for side, file in enumerate(("a", "b")):  # a letter, since a file of empty lines that ends without is shorter
+            text = "\n".join([*(pair[side] for pair in pairs), "z"]) + ("\n" if ended[side] else "")
+            (folder / file).write_bytes(text.encode())
+        corpus = CorpusConfig(source=str(folder / "a"), target=str(folder / "b"))
+        save_ranges(folder, corpus, list(find_ranges(corpus.source, str(corpus.target), lines_per_chunk)))
+        whole = list(read_chunks(corpus, lines_per_chunk))
+        for chunk in whole:
+            found = load_range(folder, chunk.index)
+            assert found is not None
+            assert (found.first_line, found.unterminated) == (chunk.first_line, chunk.unterminated)
+            assert found.source.equals(chunk.source)
+            assert found.target.equals(chunk.target)
+        assert sum(map(len, whole)) == len(pairs) + 1

@@ -153,15 +153,17 @@ def test_when_a_pair_comes_says_nothing_about_the_next_epoch(seed: int) -> None:
 
 def little_reader(folder: Path) -> Reader:
     generator = np.random.default_rng(5)
-    files, cells = [folder / f"{number}.arrow" for number in range(3)], []
-    for file in files:
+    shards = []
+    for number in range(3):
         sides = []
         for _ in range(2):
             offsets = np.concatenate([[0], np.cumsum(generator.integers(2, 9, 70))])
             sides.append(Ragged(generator.integers(4, 100, offsets[-1], dtype=np.uint16), offsets))
-        cells.append(np.array(write_shard(file, *sides, None, np.arange(70)).cells, np.int64))
-    order = plan_order([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
-    return Reader(EpochPlan.of([(0, order)]), [CorpusFiles("little", tuple(files))])
+        shards.append(write_shard(folder / f"{number}.arrow", *sides, None, np.arange(70)))
+    order = plan_order(
+        [CorpusCells([info.cells for info in shards if info.cells is not None])], BatchConfig(tokens=90), seed=8
+    )
+    return Reader(EpochPlan.of([(0, order)]), [CorpusFiles("little", folder, tuple(shards))])
 
 
 def content(batch: Batch) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from dragoman.cli.train import Pairs, Sources, Targets
 
 
 def prepare(
-    out: Annotated[Path, out_option("Folder for the prepared data.")],
+    out: Annotated[Path | None, out_option("Folder for the prepared data.")] = None,
     source: Sources = None,
     target: Targets = None,
     pairs: Pairs = None,
@@ -36,6 +36,10 @@ def prepare(
     keep_text: Annotated[bool, Option("--keep-text", help="Store text as well as ids, for subword sampling.")] = False,
     workers: Annotated[int, Option(min=1, metavar="N", help="Number of worker processes.")] = 2,
     ray: Annotated[bool, Option("--ray", help="Run on Ray, at $RAY_ADDRESS or else locally.")] = False,
+    verify: Annotated[
+        Path | None,
+        Option(metavar="DIR", help="Check the SHA-256 of all files of a prepared folder, and do nothing else."),
+    ] = None,
 ) -> None:
     """Clean text files, learn subwords, and write shards ready for training.
 
@@ -45,6 +49,8 @@ def prepare(
         dragoman prepare --source a.en --target a.de --out prepared/
 
         dragoman prepare --pairs memory.tmx --held-out-pairs test.csv --out prepared/
+
+        dragoman prepare --verify prepared/
     """
     from contextlib import nullcontext
 
@@ -52,12 +58,23 @@ def prepare(
 
     from dragoman.cli.progress import show_progress
     from dragoman.data.corpus import corpora_from_files
+    from dragoman.data.manifest import Prepared
     from dragoman.data.prepare import PrepareConfig, load_reports
     from dragoman.data.prepare import prepare as run
     from dragoman.io.processes import in_processes
     from dragoman.io.ray_tasks import cluster, in_cluster
     from dragoman.text.vocab import Vocab, VocabConfig
 
+    console = Console(highlight=False)
+    if verify is not None:
+        if source or target or pairs or out:
+            raise ValueError("--verify checks a finished folder: leave out --source, --target, --pairs and --out")
+        with show_progress() as progress:
+            manifest = Prepared.open(verify, progress=progress).manifest
+        console.print(f"{verify}: {len(manifest.files)} files, none damaged", soft_wrap=True, markup=False)
+        return
+    if out is None:
+        raise ValueError("no folder for the prepared data: give --out DIR")
     if not source and not pairs:
         raise ValueError("no text to prepare: give --source and --target, or --pairs")
     if separate and not vocabulary:
@@ -74,7 +91,6 @@ def prepare(
     )
     with show_progress() as progress, cluster(workers) if ray else nullcontext():
         prepared = run(config, out, workers, progress, in_cluster if ray else in_processes)
-    console = Console(highlight=False)
     for name, report in load_reports(out).items():
         console.print(f"[bold]{name}[/bold]")
         console.print(report.table() if report.counts else f"{report.pairs:,} pairs read; no problems found")

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from jaxtyping import Float32, Int32, Int64
 from numpy import ndarray
 
-from dragoman.data.manifest import Manifest, Prepared
+from dragoman.data.manifest import Prepared
 from dragoman.data.order import BatchConfig, BatchRef, CorpusCells, EpochPlan, plan_order
-from dragoman.data.shards import Shard, ShardRows, ShardTexts
+from dragoman.data.shards import Shard, ShardRows, ShardTexts, verify_shard
 from dragoman.data.word_links import WordStarts, token_weights
+from dragoman.io.durable import FileInfo
 from dragoman.text.vocab import PAD, Vocab
 
 MAX_OPEN = 64
@@ -59,10 +59,11 @@ Sampling = SubwordSampling | None
 
 
 class CorpusFiles(NamedTuple):
-    """The name of a corpus and the paths of its shards."""
+    """The name of a corpus, and its shards in a folder."""
 
     name: str
-    shards: tuple[Path, ...]
+    folder: Path
+    shards: tuple[FileInfo, ...]
 
 
 class AddedCorpora(NamedTuple):
@@ -77,7 +78,10 @@ Added = Sequence[AddedCorpora]
 
 
 class Reader:
-    """Reads batches by number. Open files are not pickled: each process opens the shards itself."""
+    """Reads batches by number, and verifies each shard when it first reads from the shard.
+
+    Open files are not pickled: each process opens the shards itself.
+    """
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class Reader:
         self.corpora = tuple(corpora)
         self.sampling = sampling
         self.word_starts = word_starts
-        self._open = lru_cache(maxsize=MAX_OPEN)(Shard)
+        self._open = lru_cache(maxsize=MAX_OPEN)(partial(_open_shard, self.corpora, set()))
 
     @staticmethod
     def of(
@@ -108,8 +112,9 @@ class Reader:
         orders = []
         for epoch, folder in (AddedCorpora(0, prepared), *added):
             for corpus in folder.manifest.corpora:
-                corpora.append(CorpusFiles(corpus.name, tuple(folder.folder / shard.file for shard in corpus.shards)))
-            cells += cells_of(folder.manifest)
+                shards = (FileInfo(**shard.model_dump(exclude={"num_pairs", "cells"})) for shard in corpus.shards)
+                corpora.append(CorpusFiles(corpus.name, folder.folder, tuple(shards)))
+            cells += cells_of(folder)
             orders.append((epoch, plan_order(cells, config, seed)))
         return Reader(EpochPlan.of(orders), corpora, sampling, word_starts)
 
@@ -126,7 +131,7 @@ class Reader:
 
     def _read(self, ref: BatchRef, index: int) -> Batch:
         corpus = self.corpora[ref.corpus]
-        shard = self._open(corpus.shards[ref.shard])
+        shard = self._open(ref.corpus, ref.shard)
         rows = shard.rows(ref.rows) if self.sampling is None else self.sampling(shard.texts(ref.rows), index)
         source, target = rows.source.padded(PAD), rows.target.padded(PAD)
         links = shard.links(ref.rows) if self.word_starts else None
@@ -134,9 +139,16 @@ class Reader:
         return Batch(index, source, target, corpus.name, shard.lines(ref.rows), guide)
 
 
-def cells_of(manifest: Manifest) -> list[CorpusCells]:
+def _open_shard(corpora: Sequence[CorpusFiles], verified: set[Path], corpus: int, shard: int) -> Shard:
+    """Open a shard, and verify it the first time."""
+    folder, info = corpora[corpus].folder, corpora[corpus].shards[shard]
+    if folder / info.file not in verified:
+        verify_shard(folder, info)
+        verified.add(folder / info.file)
+    return Shard(folder / info.file)
+
+
+def cells_of(prepared: Prepared) -> list[CorpusCells]:
     """Return the weight and the length cells (pairs grouped by source and target length) of each corpus."""
-    return [
-        CorpusCells([np.array(shard.cells, np.int64).reshape(-1, 3) for shard in corpus.shards], corpus.weight)
-        for corpus in manifest.corpora
-    ]
+    corpora = prepared.manifest.corpora
+    return [CorpusCells(prepared.cells_of(number), corpus.weight) for number, corpus in enumerate(corpora)]

@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from jaxtyping import Int64
+from numpy import ndarray
 from pydantic import Field, ValidationError, model_validator
 
 from dragoman.config import Config
@@ -237,24 +239,47 @@ def _error_message(problem: Mapping[str, Any]) -> str:
     return str(ours) if ours else f"--{problem['loc'][0]} {problem['input']}: {problem['msg']}"
 
 
+class ChunkCutter:
+    """Decides where chunks end: after `lines_per_chunk` pairs, or after the pair that reaches CHUNK_BYTES."""
+
+    def __init__(self, lines_per_chunk: int) -> None:
+        self.lines_per_chunk = lines_per_chunk
+        self.num_lines = self.num_bytes = 0
+
+    def cut(self, sizes: Int64[ndarray, " pairs"]) -> Iterator[tuple[int, int, bool]]:
+        """Yield parts of a block of pairs as (start, end, whether a chunk ends there).
+
+        `sizes` are the cumulative sizes of the pairs in bytes.
+        """
+        start = 0
+        while start < len(sizes):
+            before = int(sizes[start - 1]) if start else 0
+            full = int(np.searchsorted(sizes, before + CHUNK_BYTES - self.num_bytes)) + 1
+            end = min(full, start + self.lines_per_chunk - self.num_lines, len(sizes))
+            self.num_lines += end - start
+            self.num_bytes += int(sizes[end - 1]) - before
+            is_last = self.num_lines == self.lines_per_chunk or self.num_bytes >= CHUNK_BYTES
+            if is_last:
+                self.num_lines = self.num_bytes = 0
+            yield start, end, is_last
+            start = end
+
+
 def _gather(blocks: Iterable[RawPairs], lines_per_chunk: int) -> Iterator[Chunk]:
     """Join blocks of pairs into chunks of at most `lines_per_chunk` pairs, and yield the chunks."""
-    index = first_line = num_lines = num_bytes = 0
+    index = first_line = 0
+    cutter = ChunkCutter(lines_per_chunk)
     held: list[RawPairs] = []
     for block in blocks:
         both = pc.add(pc.binary_length(block.source), pc.binary_length(block.target))
         sizes = np.cumsum(both.to_numpy(zero_copy_only=False))
-        start = 0
-        while start < len(sizes):
-            before = int(sizes[start - 1]) if start else 0
-            full = int(np.searchsorted(sizes, before + CHUNK_BYTES - num_bytes)) + 1
-            end = min(full, start + lines_per_chunk - num_lines, len(sizes))
+        for start, end, is_last in cutter.cut(sizes):
             ends = block.unterminated and end == len(sizes)
             held.append(RawPairs(block.source[start:end], block.target[start:end], ends))
-            num_lines, num_bytes, start = num_lines + end - start, num_bytes + int(sizes[end - 1]) - before, end
-            if num_lines == lines_per_chunk or num_bytes >= CHUNK_BYTES:
-                yield _chunk(index, first_line, held)
-                index, first_line, num_lines, num_bytes, held = index + 1, first_line + num_lines, 0, 0, []
+            if is_last:
+                chunk = _chunk(index, first_line, held)
+                yield chunk
+                index, first_line, held = index + 1, first_line + len(chunk), []
     if held:
         yield _chunk(index, first_line, held)
 

@@ -78,8 +78,13 @@ def read_text(source: str, target: str) -> Iterator[RawPairs]:
     if here or there:
         sides = ((here, left), (there, right))
         more = [len(rest.text if rest else ()) + sum(len(lines.text) for lines in later) for rest, later in sides]
-        wrong = f"{source} has {num_pairs + more[0]} lines but {target} has {num_pairs + more[1]}"
-        raise ValueError(f'{wrong}: give files with the same number of lines (only "\\n" ends a line)')
+        raise different_lengths(source, target, num_pairs + more[0], num_pairs + more[1])
+
+
+def different_lengths(source: str, target: str, num_source: int, num_target: int) -> ValueError:
+    """Return the error of two text files with different numbers of lines."""
+    wrong = f"{source} has {num_source} lines but {target} has {num_target}"
+    return ValueError(f'{wrong}: give files with the same number of lines (only "\\n" ends a line)')
 
 
 def read_tsv(address: str, source: str = "0", target: str = "1") -> Iterator[RawPairs]:

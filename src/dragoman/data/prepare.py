@@ -11,6 +11,7 @@ The hash of a pair selects its shard, so that a shard is a random sample of its 
 """
 
 import json
+import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.augment import AddedPair, AugmentConfig, change_phrases, random_of
+from dragoman.data.chunk_ranges import find_ranges, has_ranges, save_ranges
 from dragoman.data.corpus import CorpusConfig, check_corpora, read_chunks
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.pair_cleaning import HeldOut, hold_out, profile_of
@@ -39,10 +41,10 @@ from dragoman.data.prepare_tasks import (
     save_added,
     save_raw,
 )
-from dragoman.data.shards import to_lists
+from dragoman.data.shards import DAMAGED, to_lists
 from dragoman.data.text_changes import TextPair
 from dragoman.data.word_links import attach_links, no_links
-from dragoman.io.durable import UNFINISHED, FileInfo, find_damage, write_durably
+from dragoman.io.durable import UNFINISHED, DamageError, FileInfo, find_damage, verify_files, write_durably
 from dragoman.io.lock import locked
 from dragoman.io.processes import in_processes
 from dragoman.io.progress import Progress, ignore_progress
@@ -55,6 +57,8 @@ WORK: Final = ".workshop"
 REPORT: Final = "report.json"
 _MINED_PAIRS: Final = 200_000
 """The maximum number of pairs that phrases are mined from; more take minutes and add rare words."""
+_VERIFIED_SHARDS: Final = 8
+"""The number of shards whose SHA-256 is checked when a run starts from a complete folder."""
 
 Do = Callable[[Callable[[int], Any], Sequence[int]], Iterator[Any]]
 """A function that maps another function over numbers, in processes or on a cluster; it yields the results in order."""
@@ -95,10 +99,12 @@ def prepare(
     num_workers: int = 1,
     progress: Progress = ignore_progress,
     run: Callable[..., Iterator[Any]] = in_processes,
+    verify: bool = True,
 ) -> Prepared:
     """Prepare the corpora in a folder, or resume the preparation; verify and repair a complete folder.
 
-    `run` maps a function over tasks: `in_processes` or `in_cluster`, which write the same bytes.
+    `run` maps a function over tasks: `in_processes` or `in_cluster`, which write the same bytes. Without `verify`, the
+    SHA-256 of only a few shards of a complete folder is checked.
     """
     check_corpora([*config.corpora, *config.held_out])
     if folder.exists() and not folder.is_dir():
@@ -107,10 +113,10 @@ def prepare(
     busy = f"{folder} is being prepared by another process: wait until it ends, or give another --out"
     with locked(folder / ".lock", busy):
         settings = settings_of(config)
-        finished = _open_finished(folder, settings)
+        finished = _open_finished(folder, settings, verify, progress)
         if finished is not None:
             return finished
-        for left_over in folder.glob(f".*{UNFINISHED}"):
+        for left_over in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"*{DAMAGED}")):
             left_over.unlink()
         _open_work_folder(folder / WORK, settings)
         _Preparation(config, folder, partial(run, num_workers=num_workers), progress).finish(settings)
@@ -155,13 +161,20 @@ class _Preparation:
         Manifest(corpora=tuple(corpora), vocabulary=vocabulary, settings=settings, counts=counts).save(folder)
 
     def _read(self, corpus: CorpusConfig) -> ChunkedCorpus:
-        """Read a corpus and save its chunks in the work folder, unless they are already saved."""
+        """Save the chunks of a corpus in the work folder, or their byte ranges, unless they are already saved."""
         work = self.folder / WORK / corpus.name
         work.mkdir(exist_ok=True)
         done = work / "cut.json"
         if not done.exists():
             num_chunks = num_lines = 0
-            for chunk in attach_links(read_chunks(corpus, self.config.lines_per_chunk), corpus):
+            if has_ranges(corpus):
+                ranges = []
+                for found in find_ranges(corpus.source, str(corpus.target), self.config.lines_per_chunk):
+                    ranges.append(found)
+                    num_chunks, num_lines = len(ranges), found.first_line + found.num_lines
+                    self.progress(f"read {corpus.name}", num_lines, unit="lines")
+                save_ranges(work, corpus, ranges)
+            for chunk in () if num_chunks else attach_links(read_chunks(corpus, self.config.lines_per_chunk), corpus):
                 save_raw(work, chunk)
                 num_chunks, num_lines = chunk.index + 1, chunk.first_line + len(chunk)
                 self.progress(f"read {corpus.name}", num_lines, unit="lines")
@@ -314,7 +327,7 @@ def settings_of(config: PrepareConfig) -> Settings:
     return {"config": described, "files": files}
 
 
-def _open_finished(folder: Path, settings: Settings) -> Prepared | None:
+def _open_finished(folder: Path, settings: Settings, verify: bool, progress: Progress) -> Prepared | None:
     """Return the prepared folder, or None if it is incomplete or damaged.
 
     Raise ValueError if the folder was prepared with other settings.
@@ -325,10 +338,14 @@ def _open_finished(folder: Path, settings: Settings) -> Prepared | None:
     if manifest.settings != settings:
         wrong = f"{folder} was prepared from other files or with other settings"
         raise ValueError(f"{wrong}: give another --out, or remove the folder")
-    if any(find_damage(folder, info) for info in manifest.files):
+    try:
+        prepared = Prepared.open(folder, verify, progress)
+        if not verify:  # other shards at every start; training verifies the rest when it reads them
+            verify_files(folder, random.sample(manifest.shards, min(_VERIFIED_SHARDS, len(manifest.shards))))
+    except DamageError:
         (folder / MANIFEST).unlink()
         return None
-    return Prepared(folder, manifest)
+    return prepared
 
 
 def _open_work_folder(work: Path, settings: Settings) -> None:

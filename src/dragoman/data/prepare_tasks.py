@@ -17,6 +17,7 @@ from numpy import ndarray
 
 from dragoman.config import Config
 from dragoman.data.augment import AddedPair, AugmentConfig, change_pairs, random_of
+from dragoman.data.chunk_ranges import load_range
 from dragoman.data.corpus import Chunk, CorpusConfig
 from dragoman.data.pair_cleaning import CleanPairs, HeldOut, LengthProfile, clean_pairs
 from dragoman.data.shards import ShardInfo, ShardTexts, load_batch, save_batch, to_lists, to_ragged, write_shard
@@ -56,7 +57,9 @@ def save_raw(work: Path, chunk: Chunk) -> None:
 
 
 def load_raw(work: Path, index: int) -> Chunk:
-    """Return a chunk of raw pairs that `save_raw` has saved."""
+    """Return a chunk of raw pairs: from its byte ranges in the text files, or as `save_raw` has saved it."""
+    if chunk := load_range(work, index):
+        return chunk
     batch = load_batch(work / f"{index:06}.raw.arrow")
     metadata = batch.schema.metadata
     first_line, unterminated = int(metadata[b"first_line"]), metadata[b"unterminated"] == b"1"

@@ -4,26 +4,42 @@ A shard is an uncompressed Arrow IPC file with a single record batch, so that it
 The same pairs give the same bytes.
 """
 
+import contextlib
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Annotated, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Int64, Integer
 from numpy import ndarray
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 
-from dragoman.data.length_cells import Cell, count_cells, sort_into_cells
-from dragoman.io.durable import DamageError, FileInfo, Sink, write_durably
+from dragoman.data.length_cells import CellCounts, count_cells, sort_into_cells
+from dragoman.io.durable import FIX, DamageError, FileInfo, Sink, find_damage, write_durably
 from dragoman.text.ragged import Ids, Ragged
+
+DAMAGED: Final = ".damaged"
+"""The suffix of a shard that was found damaged while it was read."""
 
 
 class ShardInfo(FileInfo):
-    """The manifest entry of a shard, with the length cells from which its batches are computed."""
+    """The manifest entry of a shard."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     num_pairs: int = Field(ge=0, description="number of pairs in the shard")
-    cells: tuple[Cell, ...] = Field(description="length cells (source length, target length, pairs), in file order")
+    cells: (
+        Annotated[
+            CellCounts,
+            PlainValidator(lambda rows: np.array(rows, np.int32).reshape(-1, 3)),
+            PlainSerializer(ndarray.tolist, when_used="json"),
+        ]
+        | None
+    ) = Field(None, description="length cells (source length, target length, pairs); absent if the folder has a table")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShardInfo) and self.model_dump_json() == other.model_dump_json()
 
 
 class ShardTexts(NamedTuple):
@@ -38,6 +54,18 @@ class ShardRows(NamedTuple):
 
     source: Ragged
     target: Ragged
+
+
+def verify_shard(folder: Path, info: FileInfo) -> None:
+    """Raise DamageError if the size or the SHA-256 of a shard is wrong.
+
+    A damaged shard is renamed, so that the next preparation of the folder finds it missing and writes it again.
+    """
+    if wrong := find_damage(folder, info):
+        path, aside = folder / info.file, folder / f"{info.file}{DAMAGED}"
+        with contextlib.suppress(OSError):  # missing, renamed by another process, or in a folder without permission
+            path.rename(aside)
+        raise DamageError(path, wrong, f"it is now named {aside.name}; {FIX}" if aside.exists() else FIX)
 
 
 def write_shard(

@@ -72,7 +72,7 @@ def prepare_run(
         check_same_recipe(before, recipe, allow_changes)
     if len(recipe.data.train) > known:
         for path, config in _parts(with_data(recipe, train=recipe.data.train[:known]), folder, additions).items():
-            prepare(config, path, num_workers, progress)  # damage is repaired: the addition depends on it
+            prepare(config, path, num_workers, progress, verify=False)  # damage is repaired: the addition depends on it
         additions.append(_new_addition(recipe, folder, known))
     parts = _parts(recipe, folder, additions)
     _remove_interrupted_additions(folder, parts)
@@ -82,7 +82,7 @@ def prepare_run(
         split.write()
     for path, config in parts.items():
         learn_missing_links(config.corpora, folder, progress)
-        prepare(config, path, num_workers, progress)
+        prepare(config, path, num_workers, progress, verify=False)
     _save_additions(folder, additions)
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     return recipe
@@ -173,7 +173,7 @@ class TrainingData(NamedTuple):
 
     @staticmethod
     def open(folder: Path) -> "TrainingData":
-        """Open the prepared folders of a run without verification, which `prepare` has done."""
+        """Open the prepared folders of a run; the reader verifies shards when it first reads from them."""
         beginning = Prepared.open(folder / PREPARED, verify=False)
         added = []
         for addition in load_additions(folder):

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 from pydantic import Field
 
 from dragoman.config import Config
+from dragoman.io.progress import Progress, ignore_progress
 
 FIX: Final = "run dragoman prepare again, which rewrites only damaged files"
 UNFINISHED: Final = ".incomplete"
@@ -111,10 +112,20 @@ def find_damage(folder: Path, info: FileInfo, hashed: bool = True) -> str | None
     return None
 
 
-def verify_files(folder: Path, files: Sequence[FileInfo], hashed: bool = True, fix: str = FIX) -> None:
+def verify_files(
+    folder: Path,
+    files: Sequence[FileInfo],
+    hashed: bool = True,
+    fix: str = FIX,
+    progress: Progress = ignore_progress,
+) -> None:
     """Raise a DamageError that names the damaged files if any file is damaged."""
+    damages = []
     with ThreadPoolExecutor() as pool:  # hashing lets go of the interpreter lock
-        damages = list(pool.map(lambda info: find_damage(folder, info, hashed), files))
+        for damage in pool.map(lambda info: find_damage(folder, info, hashed), files):
+            damages.append(damage)
+            if hashed:
+                progress(f"verify {folder}", len(damages), len(files), "files")
     wrong = [(info.file, damage) for info, damage in zip(files, damages, strict=True) if damage]
     if wrong:
         file, damage = wrong[0]

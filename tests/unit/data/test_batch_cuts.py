@@ -16,7 +16,7 @@ def lengths_of(seed: int, num_pairs: int, longest: int = 30) -> np.ndarray:
 
 
 def cells(lengths: np.ndarray) -> np.ndarray:
-    return np.array(count_cells(lengths[:, 0], lengths[:, 1]), np.int64).reshape(-1, 3)
+    return count_cells(lengths[:, 0], lengths[:, 1])
 
 
 def row_by_row(lengths: np.ndarray, budget: int) -> list[tuple[int, int]]:
@@ -30,7 +30,8 @@ def row_by_row(lengths: np.ndarray, budget: int) -> list[tuple[int, int]]:
 
 
 def spans(cutting: BatchCuts, shard: int) -> list[tuple[int, int]]:
-    return [cutting.span(shard, batch) for batch in range(cutting.num_batches_of(shard))]
+    assert cutting.num_batches_of(shard) == cutting.of_shard(shard).num_batches
+    return [cutting.of_shard(shard).span(batch) for batch in range(cutting.num_batches_of(shard))]
 
 
 @pytest.mark.parametrize("budget", [1, 17, 40, 64, 257, 1024, 10**6])
@@ -75,6 +76,18 @@ def test_a_shard_is_cut_the_same_whatever_stands_beside_it() -> None:
     shards = [cells(lengths_of(seed, 200 + seed)) for seed in range(4)]
     together = cut_batches(shards, 128)
     assert [spans(together, shard) for shard in range(4)] == [spans(cut_batches([alone], 128), 0) for alone in shards]
+
+
+def test_shards_counted_in_groups_are_cut_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With groups of one shard, of two, and of all; some of the shards are empty."""
+    shards = [cells(lengths_of(seed, size)) for seed, size in enumerate((0, 70, 300, 0, 5, 41))]
+    at_once = cut_batches(shards, 96)
+    for num_cells in (1, 150):
+        monkeypatch.setattr("dragoman.data.length_cells._CELLS_AT_ONCE", num_cells)
+        in_groups = cut_batches(shards, 96)
+        assert np.array_equal(in_groups.first_batch_of_shard, at_once.first_batch_of_shard)
+        assert (in_groups.num_pairs, in_groups.longest_cell) == (416, at_once.longest_cell)
+        assert np.array_equal(in_groups.longest()[1], at_once.longest()[1])
 
 
 def test_rows_are_shuffled_within_their_cells_only() -> None:

@@ -87,7 +87,7 @@ def test_an_epoch_brings_every_line_as_often_as_its_corpus_weighs(prepared: Prep
 
 
 def test_the_order_knows_the_cells_and_weights_of_the_manifest(prepared: Prepared) -> None:
-    corpora = cells_of(prepared.manifest)
+    corpora = cells_of(prepared)
     assert [corpus.weight for corpus in corpora] == [2.0, 1.0]
     assert [[int(cells[:, 2].sum()) for cells in corpus.shards] for corpus in corpora] == [[45, 45], [31]]
 
@@ -104,6 +104,20 @@ def test_a_pickled_reader_makes_the_same_batches(prepared: Prepared) -> None:
     reader(0)
     copy = pickle.loads(pickle.dumps(reader))
     assert all(same(reader(index), copy(index)) for index in range(20))
+
+
+def test_a_pickled_reader_does_not_carry_the_cells(tmp_path: Path) -> None:
+    """Worker processes map the table of cells themselves."""
+    sizes = []
+    for num_lines in (7, 35):
+        folder = tmp_path / str(num_lines)
+        folder.mkdir()
+        info = shard(folder / "0.arrow", list(range(num_lines)))
+        Manifest(corpora=(PreparedCorpus(name="few", num_pairs=num_lines, shards=(info,)),), vocabulary=()).save(folder)
+        reader = Reader.of(Prepared.open(folder), CONFIG, seed=3)
+        reader(0)
+        sizes.append(len(pickle.dumps(reader)))
+    assert sizes[0] == pytest.approx(sizes[1], abs=8)
 
 
 def test_a_batch_can_be_named_by_its_lines() -> None:

@@ -38,5 +38,5 @@ def test_cells_count_the_rows_in_the_order_they_stand_in(pairs: list[tuple[int, 
     source, target = lengths(pairs)
     order = sort_into_cells(source, target)
     expected = [(*cell, len(list(rows))) for cell, rows in groupby(pairs[i] for i in order)]
-    assert list(count_cells(source[order], target[order])) == expected
+    assert [tuple(cell) for cell in count_cells(source[order], target[order]).tolist()] == expected
     assert len({cell[:2] for cell in expected}) == len(expected)

@@ -35,9 +35,9 @@ def reader(tmp_path: Path) -> Reader:
     generator = np.random.default_rng(5)
     files = [tmp_path / f"{number}.arrow" for number in range(3)]
     shards = [write_shard(file, rows(generator, 60), rows(generator, 60), None, np.arange(60)) for file in files]
-    cells = [np.array(info.cells, np.int64) for info in shards]
+    cells = [info.cells for info in shards if info.cells is not None]
     order = plan_order([CorpusCells(cells)], BatchConfig(tokens=90), seed=8)
-    return Reader(EpochPlan.of([(0, order)]), [CorpusFiles("little", tuple(files))])
+    return Reader(EpochPlan.of([(0, order)]), [CorpusFiles("little", tmp_path, tuple(shards))])
 
 
 Batches = Generator[Batch, None, None]
@@ -136,7 +136,8 @@ def test_a_worker_that_dies_before_it_has_started_is_an_error(reader: Reader) ->
 
 def replace_by_damage(reader: Reader) -> None:
     """Put a new file under the old name: a process that has the old one open keeps it."""
-    for file in reader.corpora[0].shards:
+    for info in reader.corpora[0].shards:
+        file = reader.corpora[0].folder / info.file
         file.unlink()
         file.write_bytes(b"not a shard")
 

@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
+from dragoman.data.batches import Reader
+from dragoman.data.manifest import CELLS, MANIFEST, Manifest, Prepared, PreparedCorpus
+from dragoman.data.order import BatchConfig
 from dragoman.data.shards import Shard, ShardInfo, write_shard
 from dragoman.text.ragged import Ragged
 from dragoman.text.vocab import Vocab, VocabConfig, train_vocab
 
 FIX = "run dragoman prepare again"
 SHARDS = ["news-0.arrow", "news-1.arrow", "talks-0.arrow"]
-FILES = [MANIFEST, "vocab.model", *SHARDS]
+FILES = [MANIFEST, "vocab.model", CELLS, *SHARDS]
 
 
 def shard(folder: Path, file: str, seed: int) -> ShardInfo:
@@ -86,7 +88,7 @@ def test_the_same_folder_has_the_same_bytes(tmp_path: Path, folder: Path) -> Non
         assert (tmp_path / "again" / file).read_bytes() == (folder / file).read_bytes()
 
 
-def test_a_hundred_single_bit_flips_are_all_found_and_named(folder: Path) -> None:
+def test_single_bit_flips_are_all_found_and_named(folder: Path) -> None:
     """Twenty in each file, so that small files are not spared."""
     random = np.random.default_rng(3)
     for file in FILES:
@@ -111,6 +113,65 @@ def test_without_verification_a_flip_in_a_shard_goes_unseen(folder: Path) -> Non
     flip(folder / SHARDS[0], 8 * 2000)
     assert Prepared.open(folder, verify=False).folder == folder
     refused(folder, SHARDS[0])
+
+
+@pytest.mark.parametrize("file", ["vocab.model", CELLS])
+def test_a_flip_in_what_every_use_reads_is_found_even_without_verification(folder: Path, file: str) -> None:
+    flip(folder / file, 8 * 300)
+    with pytest.raises(ValueError, match=f"{file}: .*{FIX}"):
+        Prepared.open(folder, verify=False)
+
+
+@pytest.mark.parametrize("file", SHARDS)
+def test_a_flip_in_a_shard_is_found_when_the_shard_is_first_read_and_the_shard_set_aside(
+    folder: Path, file: str
+) -> None:
+    """Other shards are read as ever; the next start finds the damaged one missing."""
+    flip(folder / file, 8 * 2000)
+    reader = Reader.of(Prepared.open(folder, verify=False), BatchConfig(tokens=100), seed=5)
+    num_read = 0
+    for index in range(reader.plan.num_batches):
+        ref = reader.plan.at(index)
+        if reader.corpora[ref.corpus].shards[ref.shard].file == file:
+            with pytest.raises(ValueError, match=f"{file}: .*{FIX}") as error:
+                reader(index)
+            if not num_read:
+                assert f"{file}.damaged" in str(error.value)
+        else:
+            num_read += len(reader(index).lines)
+    assert num_read > 50
+    assert (folder / f"{file}.damaged").exists()
+    with pytest.raises(ValueError, match=f"{file}: the file is missing"):
+        Prepared.open(folder, verify=False)
+
+
+def write_format_1(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest as version 0.1 did: with the cells as lists, and without a table of them."""
+    body = manifest.model_dump(mode="json", exclude={"cells"}) | {"format_version": 1}
+    (folder / CELLS).unlink()
+    (folder / MANIFEST).write_text(json.dumps({"manifest": body}))
+    resealed(folder)
+
+
+def test_a_folder_of_format_1_opens_and_gives_the_same_batches(folder: Path, tmp_path: Path) -> None:
+    manifest = prepare(tmp_path / "old", seed=1)
+    write_format_1(tmp_path / "old", manifest)
+    readers = [Reader.of(Prepared.open(each), BatchConfig(tokens=70), seed=4) for each in (folder, tmp_path / "old")]
+    new, old = readers
+    assert new.plan.num_batches == old.plan.num_batches > 20
+    for index in range(new.plan.num_batches):
+        assert np.array_equal(new(index).source, old(index).source)
+        assert np.array_equal(new(index).lines, old(index).lines)
+
+
+def test_damage_in_a_folder_of_format_1_is_found(tmp_path: Path) -> None:
+    manifest = prepare(tmp_path / "old", seed=1)
+    write_format_1(tmp_path / "old", manifest)
+    for file in (MANIFEST, "vocab.model", *SHARDS):
+        flip(tmp_path / "old" / file, 8 * 700)
+        refused(tmp_path / "old", file)
+        flip(tmp_path / "old" / file, 8 * 700)
+    Prepared.open(tmp_path / "old")
 
 
 def test_twenty_truncations_are_all_found_and_named_even_without_verification(folder: Path) -> None:
@@ -180,8 +241,8 @@ def resealed(folder: Path, **changes: object) -> None:
 
 
 def test_a_manifest_of_another_version_says_so(folder: Path) -> None:
-    resealed(folder, format_version=2)
-    with pytest.raises(ValueError, match=r"unknown format version 2; prepare the folder again"):
+    resealed(folder, format_version=3)
+    with pytest.raises(ValueError, match=r"unknown format version 3; prepare the folder again"):
         Prepared.open(folder)
 
 
