@@ -86,6 +86,7 @@ SMALLEST: dict[str, list[str]] = {
     "translate_memory": ["--demo-lines", "20", "--toy-lines", "50", "--repeats", "1"],
     "triage": ["--text-only"],
     "variants": ["{tmp}/variants", "--updates", "2", "--only", "all", "--lines", "4", *TINY_TRAINING],
+    "worlds": ["--preset", "paper-base", "--worlds", "3", "24", "--tokens", "1024"],
 }  # fmt: skip
 STARTED_BY_OTHERS = {"load": "serve", "translate_side": "translate"}
 
@@ -140,6 +141,13 @@ def test_a_script_ends_with_its_values(name: str, places: dict[str, Path]) -> No
     assert last["bench"] == name
     assert all(isinstance(value, int | float) for value in last["values"].values())
     assert last["values"] or name == "peers"
+
+
+def test_plan_agrees_with_simulated_worlds_within_five_percent(places: dict[str, Path]) -> None:
+    last = run(BENCH / "worlds.py", SMALLEST["worlds"], places["tmp"]).splitlines()[-1]
+    ratios = {name: value for name, value in json.loads(last)["values"].items() if "planned_over_simulated" in name}
+    assert len(ratios) == 4
+    assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,11 @@ def test_without_a_preset_all_of_them_are_listed_with_their_sizes() -> None:
     assert row(page, "paper-base") == ["63.05 M", "65 M", "the paper's base model"]
 
 
-@pytest.mark.parametrize("arguments", [(), ("paper-base",), ("luong-local-p",)], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("paper-base",), ("luong-local-p",), ("paper-big", "--devices", "8xRTX4090", "--nodes", "64")],
+    ids=str,
+)
 def test_it_fits_80_columns_and_has_no_colour_codes_in_a_pipe(arguments: tuple[str, ...]) -> None:
     page = plan(*arguments, width=80)
     assert "\x1b" not in page
@@ -117,6 +121,51 @@ def test_json_of_a_preset_has_the_numbers_unrounded() -> None:
     assert big["table_3"] == {"perplexity": 4.33, "bleu": 26.4, "parameters": 213}
     assert big["table_2"]["printed_flops"] == 2.3e19
     assert big["table_2"]["utilisation"] == TABLE_2["paper-big"].utilisation(config)
+
+
+def test_a_cluster_is_planned_beside_the_paper() -> None:
+    page = plan("paper-base", "--devices", "8xP100", "--precision", "float32", "--utilisation", "0.25")
+    flops = cost.training_flops(preset("paper-base"), 25_000)
+    assert row(page, "computing") == [f"{flops / 8 / (0.25 * 10.6e12):.4f}", "9.53 TFLOP"]
+    assert row(page, "exchanging, sent and received by each")[1] == "441 MB"
+    assert row(page, "of") == ["16.0 GB"]
+    assert row(page, "FLOPs") == ["3.3e18", "9.5e17"]
+    assert row(page, "hours on 8 x P100, and on 8 x P100") == ["12", "13"]
+    assert "Limited by computing." in page
+    assert "25.0 % of peak arithmetic" in page
+    assert "NVIDIA Tesla P100 datasheet" in page
+
+
+def test_more_nodes_are_limited_by_the_exchange_and_a_small_device_by_its_memory() -> None:
+    far = record("paper-big", "--devices", "8xA100", "--nodes", "8", "--network", "12.5")
+    assert (far["num_devices"], far["limit"]) == (64, "exchanging")
+    assert far["update_seconds"]["exchanging"] == far["exchange_bytes_per_update"] / 12.5e9
+    assert far["training_seconds"] == 300_000 * far["update_seconds"]["total"]
+    small = record("paper-big", "--devices", "T4", "--tokens", "60000")
+    assert small["limit"] == "memory"
+    assert small["memory_bytes"]["peak"] > small["memory_bytes"]["available"] == 16e9
+
+
+def test_a_recipe_brings_its_own_batches_updates_and_vocabulary(tmp_path: Path) -> None:
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("word\n")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "name: planned\ndata: {train: [{source: a.en, target: a.de}], vocabulary: {kind: bpe, size: 9000}}\n"
+        "model: {preset: paper-base}\n"
+        "training: {batch: {tokens: 5000}, batches_per_update: 12, stop: {updates: 7000}}\n"
+    )
+    found = record(str(recipe), "--devices", "8xV100", "--parallel", "fsdp")
+    assert (found["tokens_at_once"], found["batches_per_update"], found["batches_per_device"]) == (2500, 12, 2)
+    assert found["updates"] == 7000
+    assert found["parameters"] == cost.parameters(preset("paper-base", 9000))
+    assert "12 batches an update do not divide among 8 devices" in plan(str(recipe), "--devices", "8xV100")
+
+
+def test_devices_without_a_model_are_refused() -> None:
+    done = subprocess.run([DRAGOMAN, "plan", "--devices", "8xA100"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "give a preset or a recipe" in done.stderr
 
 
 def test_json_says_null_where_the_paper_says_nothing() -> None:
