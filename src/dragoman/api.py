@@ -298,6 +298,9 @@ def train(
     target: str | Sequence[str] = (),
     pairs: str | Sequence[str] = (),
     fields: str | None = None,
+    init: str | Path | None = None,
+    keep: tuple[str, str] | None = None,
+    keep_source: str | None = None,
     time: str | None = None,
     device: str = AUTO,
     progress: Progress = ignore_progress,
@@ -307,8 +310,12 @@ def train(
     `recipe` is a file, or the name of a built-in recipe (`dragoman recipes`). Without a recipe, give text files with
     one sentence per line as `source` and `target`, or files of pairs such as TMX or CSV as `pairs`, with the columns or
     languages to read as `fields`, such as "en,de". Their size and `time`, such as "45m", determine the settings.
-    `device` is "cpu", "cuda" or another device of torch; "auto" is all GPUs, or the CPU without one. The same call
-    resumes a training that ended early. Training starts worker processes: in a script, call `train` under
+    `device` is "cpu", "cuda" or another device of torch; "auto" is all GPUs, or the CPU without one.
+
+    `init` is a trained model to begin with: a folder, or "demo". Against forgetting what it knows, give old text: its
+    source and target files as `keep`, or only a source file as `keep_source`, which the model itself translates.
+
+    The same call resumes a training that ended early. Training starts worker processes: in a script, call `train` under
     `if __name__ == "__main__":`.
     """
     _require("torch", "train")
@@ -322,6 +329,9 @@ def train(
         target=(target,) if isinstance(target, str) else tuple(target),
         pairs=(pairs,) if isinstance(pairs, str) else tuple(pairs),
         fields=fields,
+        init=None if init is None else str(init),
+        keep=keep,
+        keep_source=keep_source,
         time=time,
         device=device,
     )

@@ -399,6 +399,16 @@ def test_the_module_documents_and_offers_the_public_interface(small: Model) -> N
         _ = dragoman.nothing
 
 
+def test_old_text_without_a_model_to_begin_with_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--from"):
+        dragoman.train(source="a.en", target="a.de", keep_source="old.en", out=tmp_path / "run")
+    source, target = (str(tmp_path / f"a.{code}") for code in ("en", "de"))
+    for path in (source, target):
+        Path(path).write_text("a line\n" * 30, encoding="utf-8")
+    with pytest.raises(ValueError, match="no such folder"):
+        dragoman.train(source=source, target=target, init=tmp_path / "base", out=tmp_path / "run")
+
+
 def test_training_needs_a_recipe_or_text(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="give a recipe"):
         dragoman.train(out=tmp_path / "run")

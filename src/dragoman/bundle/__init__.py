@@ -1,11 +1,11 @@
 """Bundles: folders with a trained model. Files are verified before loading, without pickle or torch."""
 
-from dragoman.bundle.card import Card, CardData, CardScore
+from dragoman.bundle.card import Card, CardData, CardParent, CardScore
 from dragoman.bundle.info import BundleInfo, Export, ExportCheck
 from dragoman.bundle.reading import Bundle, demo_folder, open_bundle, unfinished_note
 from dragoman.bundle.writing import write_bundle
 
 __all__ = [
-    "Bundle", "BundleInfo", "Card", "CardData", "CardScore", "Export", "ExportCheck",
+    "Bundle", "BundleInfo", "Card", "CardData", "CardParent", "CardScore", "Export", "ExportCheck",
     "demo_folder", "open_bundle", "unfinished_note", "write_bundle",
 ]  # fmt: skip

@@ -1,6 +1,8 @@
 """The model card: training data, sizes, scores and licence of a model."""
 
 from collections.abc import Sequence
+from functools import partial
+from operator import is_
 
 from pydantic import Field
 
@@ -29,6 +31,14 @@ class CardScore(Config):
     command: str | None = Field(None, description="command that computed the score")
 
 
+class CardParent(Config):
+    """The model that training began with."""
+
+    title: str | None = Field(None, description="title of the parent")
+    sha256: str = Field(description="SHA-256 of the parent's weights, vocabulary and configuration")
+    licence: str | None = Field(None, description="licence of the parent")
+
+
 class Card(Config):
     """The content of card.json, the model card."""
 
@@ -40,6 +50,9 @@ class Card(Config):
     command: str | None = Field(None, description="command that trained the model")
     notes: tuple[str, ...] = Field((), description="further notes, one paragraph each")
     unfinished: str | None = Field(None, description="state of the run, if training is not finished")
+    parent: CardParent | None = Field(
+        None, exclude_if=partial(is_, None), description="model that training began with, if any"
+    )
 
     def readme(self, info: BundleInfo) -> str:
         """Return the model card in Markdown."""
@@ -50,12 +63,19 @@ class Card(Config):
             ("Use", _code("dragoman translate . 'A text.'\ndragoman translate . < source.txt > target.txt")),
             ("Sizes", _table(("what", "how many"), [(name, f"{count:,}") for name, count in self.sizes.items()])),
             ("Scores", self._scores()),
+            ("Parent", self._parent()),
             ("Data", _table(("corpus", "pairs", "licence", "attribution"), data)),
             ("Made by", _code(self.command) if self.command else ""),
             ("Licence", self.licence or ""),
         ]
         written = [f"## {head}\n\n{text}" if head else text for head, text in sections if text]
         return "\n\n".join([f"# {title}", *written]) + "\n"
+
+    def _parent(self) -> str:
+        if self.parent is None:
+            return ""
+        row = (self.parent.title or "", self.parent.sha256, self.parent.licence or "unknown")
+        return _lines("Training began with this model:", _table(("title", "SHA-256", "licence"), [row]))
 
     def _scores(self) -> str:
         rows = [(s.test_set, s.metric, f"{s.value:.1f}", _interval(s), s.signature or "") for s in self.scores]

@@ -7,6 +7,9 @@ import typer
 
 from dragoman.cli.command import DeviceOption, FieldsOption, out_option
 from dragoman.cli.train import (
+    From,
+    Keep,
+    KeepSource,
     Overrides,
     Pairs,
     Processes,
@@ -32,6 +35,9 @@ def doctor(
     target: Targets = None,
     pairs: Pairs = None,
     fields: FieldsOption = None,
+    from_: From = None,
+    keep: Keep = None,
+    keep_source: KeepSource = None,
     time: Time = None,
     out: Annotated[Path | None, out_option("Check that DIR can hold a training run.")] = None,
     processes: Processes = None,
@@ -68,6 +74,9 @@ def doctor(
         target=tuple(target or ()),
         pairs=tuple(pairs or ()),
         fields=fields,
+        init=from_,
+        keep=keep,
+        keep_source=keep_source,
         time=time,
         processes=processes,
         device=device,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from dragoman.cli.command import PAIRS_HELP, DeviceOption, FieldsOption, complete_path, out_option
+from dragoman.cli.command import PAIRS_HELP, DeviceOption, FieldsOption, complete_model, complete_path, out_option
 from dragoman.cli.verbosity import is_quiet
 from dragoman.device import AUTO, check_device
 
@@ -29,6 +29,17 @@ Overrides = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", hel
 Sources = Annotated[list[str] | None, Option(metavar="FILE", help="Source text, one sentence per line (repeatable).")]
 Targets = Annotated[list[str] | None, Option(metavar="FILE", help="Translations of --source (repeatable).")]
 Pairs = Annotated[list[str] | None, Option(metavar="FILE", help=f"{PAIRS_HELP} (repeatable).")]
+From = Annotated[
+    str | None,
+    Option("--from", metavar="MODEL", help="Begin with a trained model, or `demo`.", autocompletion=complete_model),
+]
+Keep = Annotated[
+    tuple[str, str] | None,
+    Option(metavar="SOURCE TARGET", help="Old pairs to mix in, against forgetting by --from."),
+]
+KeepSource = Annotated[
+    str | None, Option(metavar="FILE", help="Old source text instead of --keep: the model of --from translates it.")
+]
 Time = Annotated[str | None, Option(metavar="TIME", help="Time limit, such as 1h30m; default without a recipe: 60m.")]
 Processes = Annotated[
     int | None, Option(min=1, metavar="N", help="Training processes; default: up to one per GPU or core.")
@@ -47,6 +58,9 @@ def train(
     target: Targets = None,
     pairs: Pairs = None,
     fields: FieldsOption = None,
+    from_: From = None,
+    keep: Keep = None,
+    keep_source: KeepSource = None,
     time: Time = None,
     processes: Processes = None,
     timeout: Timeout = "10m",
@@ -65,6 +79,9 @@ def train(
     model. Ctrl-C and SIGTERM save a checkpoint first (exit codes 130 and 143); SIGUSR1 saves a checkpoint and
     continues. Until training is finished, `dragoman translate DIR` uses the best weights so far.
 
+    With --from, training begins with the weights, vocabulary and shape of a trained model. The end compares both on
+    held-out pairs: new pairs and, with --keep, old pairs.
+
     On several machines with a shared folder: torchrun ... -m dragoman train recipe.yaml --out run/
 
         dragoman train --source a.en --target a.de --out run/
@@ -72,6 +89,8 @@ def train(
         dragoman train --pairs memory.tmx --out run/ --time 45m
 
         dragoman train recipe.yaml --out run/ --set training.stop.updates=2000
+
+        dragoman train --from demo --source a.en --target a.de --keep old.en old.de --out run/ --time 30m
     """
     from dragoman.cli.train_display import TrainingDisplay
     from dragoman.experiment.request import TrainRequest
@@ -87,6 +106,9 @@ def train(
         target=tuple(target or ()),
         pairs=tuple(pairs or ()),
         fields=fields,
+        init=from_,
+        keep=keep,
+        keep_source=keep_source,
         time=time,
         processes=processes,
         timeout=timeout,

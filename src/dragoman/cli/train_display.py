@@ -32,6 +32,7 @@ class TrainingDisplay:
         self.report: Progress | None = None
         self.view: EventCallback | None = None
         self.verdict: Event | None = None
+        self.comparison: Event | None = None
 
     def __enter__(self) -> "TrainingDisplay":
         return self
@@ -49,10 +50,12 @@ class TrainingDisplay:
         """Show a training event."""
         if event["event"] == "verdict":
             self.verdict = event
+        if event["event"] == "comparison":
+            self.comparison = event
         if event["event"] in ("plan", "note", "finished", "stopped"):
             self.open.close()
             self.report = self.view = None
-            _print_message(event, self.quiet, self.verdict)
+            _print_message(event, self.quiet, self.verdict, self.comparison)
         elif not self.quiet:
             if self.view is None:
                 self.open.close()
@@ -67,7 +70,7 @@ class TrainingDisplay:
         return view
 
 
-def _print_message(event: Event, quiet: bool, verdict: Event | None = None) -> None:
+def _print_message(event: Event, quiet: bool, verdict: Event | None = None, comparison: Event | None = None) -> None:
     """Print an event outside the live view: planned settings, a note, or the end of training."""
     match event["event"]:
         case "stopped":
@@ -82,6 +85,8 @@ def _print_message(event: Event, quiet: bool, verdict: Event | None = None) -> N
             if verdict:
                 print(verdict["message"], *map(_sample_lines, verdict["samples"]), sep="\n")
                 sentence = min((source for source, _, _ in verdict["samples"]), key=len)
+            if comparison:
+                _print_comparison(comparison)
             before = "finished already: " if event["was_finished"] else ""
             print(f"{before}the model is in {folder / 'bundle'}, its curves in {folder / 'curves.png'}")
             print(f"to try the model: {shlex.join(['dragoman', 'translate', str(folder), sentence])}", flush=True)
@@ -97,6 +102,21 @@ def _print_plan(event: Event) -> None:
         console.print(table)
     for warning in event["warnings"]:
         console.print(Text(f"note: {warning}", style="yellow"))
+
+
+def _print_comparison(event: Event) -> None:
+    """Print BLEU before and after training, with the p-value of a paired bootstrap, and notes."""
+    console = _console()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for number, column in enumerate(("test set", "pairs", "BLEU before", "after", "difference", "p")):
+        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+    for row in event["rows"]:
+        difference, p_value = row["after"] - row["before"], row["p_value"]
+        numbers = (f"{row['num_pairs']:,}", f"{row['before']:.1f}", f"{row['after']:.1f}", f"{difference:+.1f}")
+        table.add_row(row["test_set"], *numbers, "-" if p_value is None else f"{p_value:.3f}")
+    console.print(table)
+    for note in event["notes"]:
+        console.print(f"note: {note}", soft_wrap=True)
 
 
 def _console(stderr: bool = False) -> Console:
@@ -244,6 +264,8 @@ class TimeEstimate:
 
     def add(self, event: Event) -> None:
         """Take the progress, the last update, the time limit and the validations from an event."""
+        if event["event"] == "validating" and not event["update"]:
+            return  # a parent is validated before the first update, which is no part of the training time
         if event["event"] == "validating":
             self.validations.append(event["update"])
             self.is_validating = True

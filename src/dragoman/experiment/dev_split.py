@@ -1,4 +1,7 @@
-"""Split validation pairs off the training corpora if data.dev is not set. Every run draws the same pairs."""
+"""Split validation pairs off the training corpora if data.dev is not set, and pairs to measure forgetting with.
+
+Every run draws the same pairs.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +14,7 @@ from dragoman.data.permutation import key, subkeys
 from dragoman.io.durable import write_durably
 from dragoman.io.streams import STANDARD_INPUT, is_utf8
 
-SOURCE: Final = "dev.source"
-TARGET: Final = "dev.target"
+DEV: Final = "dev"
 
 _LINES: Final = 50_000
 _LONGEST: Final = 1000
@@ -23,16 +25,18 @@ Pair = tuple[int, bytes, bytes]
 
 
 class DevSplit(NamedTuple):
-    """The drawn validation pairs, and the folder to write them to."""
+    """The drawn pairs, and the folder to write them to."""
 
     folder: Path
     source: bytes
     target: bytes
+    name: str = DEV
 
     @property
     def corpus(self) -> CorpusConfig:
-        """The validation pairs as a corpus; `prepare` removes them from the training pairs."""
-        return CorpusConfig(name="dev", source=str(self.folder / SOURCE), target=str(self.folder / TARGET))
+        """The pairs as a corpus; `prepare` removes them from the training pairs."""
+        source, target = (str(path) for path, _ in self._files())
+        return CorpusConfig(name=self.name, source=source, target=target)
 
     @property
     def is_written(self) -> bool:
@@ -46,10 +50,11 @@ class DevSplit(NamedTuple):
                 write_durably(path, content)
 
     def _files(self) -> tuple[tuple[Path, bytes], ...]:
-        return (self.folder / SOURCE, self.source), (self.folder / TARGET, self.target)
+        paths = (self.folder / f"{self.name}.{side}" for side in ("source", "target"))
+        return tuple(zip(paths, (self.source, self.target), strict=True))
 
 
-def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder: Path) -> DevSplit:
+def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder: Path, name: str = DEV) -> DevSplit:
     """Draw validation pairs from the corpora, without writing files."""
     drawn: dict[bytes, Pair] = {}
     num_lines = 0
@@ -67,7 +72,7 @@ def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder
         few = f"{where}: {num_lines:,} pairs are too few to split off {num_pairs:,} for validation"
         raise ValueError(f"{few}: set data.split to {max(1, num_lines // 10)}, or set data.dev")
     sources, targets = zip(*((source + b"\n", target + b"\n") for _, source, target in drawn.values()), strict=True)
-    return DevSplit(folder, b"".join(sources), b"".join(targets))
+    return DevSplit(folder, b"".join(sources), b"".join(targets), name)
 
 
 def _draw(chunk: Chunk, num_pairs: int, word: int, drawn: dict[bytes, Pair]) -> None:

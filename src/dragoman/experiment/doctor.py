@@ -25,6 +25,7 @@ from dragoman.experiment.machine import (
     tokens_per_second,
     tokens_per_update,
 )
+from dragoman.experiment.parent import open_parent
 from dragoman.experiment.preflight import RunSetup, check_folder, existing_folder, preflight
 from dragoman.experiment.request import TrainRequest, plan_training
 from dragoman.io.progress import Progress
@@ -65,6 +66,13 @@ def examine(request: TrainRequest, out: Path | None, progress: Progress) -> Iter
         yield from (Finding("recipe", "problem", line) for line in str(error).split("\n"))
         return
     yield Finding("recipe", "ok", f"{recipe.name}: no errors")
+    if recipe.init:
+        try:
+            parent = open_parent(recipe.init)
+        except ValueError as error:
+            yield Finding("parent", "problem", str(error))
+            return
+        yield Finding("parent", "ok", f"{parent.card.title or parent.folder}: {parent.info.model.summary}")
     yield from (Finding("plan", "warning", warning) for warning in warnings)
     processes = LocalProcesses(request.device).num_processes(request.processes, recipe.training.batches_per_update)
     yield from check_run(RunSetup(recipe, out, processes, request.tensorboard), machine, progress)
@@ -82,7 +90,7 @@ def check_run(setup: RunSetup, machine: Machine, progress: Progress) -> Iterator
         return
     try:
         census = take_census(corpora, progress)
-        yield check_num_pairs(census.pairs, census.tokens)
+        yield check_num_pairs(census.pairs, census.tokens, has_parent=setup.recipe.init is not None)
         yield from check_cleaning(setup.recipe, progress)
         yield from check_alignment(setup.recipe, progress)
         yield from check_languages(setup.recipe, census)
@@ -179,6 +187,9 @@ def _is_swapped(census: Census, other: Census) -> bool:
 def check_vocabulary(recipe: Recipe, census: Census) -> Finding:
     """Check whether a vocabulary of the configured size can be trained on the text."""
     vocabulary, suggested = recipe.data.vocabulary, suggested_size(census.pairs)
+    if recipe.init:
+        size = recipe_model(recipe, suggested).target_vocabulary
+        return Finding("vocabulary", "ok", f"{size:,} subwords, those of {recipe.init.bundle}")
     if vocabulary is None:
         return Finding("vocabulary", "ok", f"about {suggested:,} subwords, chosen by the number of pairs")
     message = f"{vocabulary.size:,} subwords"
@@ -218,7 +229,7 @@ def check_time(recipe: Recipe, census: Census, machine: Machine) -> Finding:
     if {"warmup", "paper", "inverse_sqrt"} & set(training.schedule.factors) and warmup > updates / 2:
         message += f": too few for a warm-up of {warmup:,}; give more time, or lower training.schedule.warmup"
         return Finding("time", "warning", message)
-    if epochs < MIN_EPOCHS and census.pairs < 1_000_000:
+    if epochs < MIN_EPOCHS and census.pairs < 1_000_000 and recipe.init is None:
         return Finding("time", "warning", f"{message}: few epochs; give more time, or a smaller model")
     return Finding("time", "ok", message)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.bundle import open_bundle
 from dragoman.device import (
     CPU,
     autocast,
@@ -144,6 +145,9 @@ def tokens_per_update(recipe: Recipe) -> float:
 
 def recipe_model(recipe: Recipe, vocabulary: int) -> ModelConfig:
     """Return the model config of a recipe; `vocabulary` is the size to use if the recipe does not set it."""
+    if recipe.init:
+        parent = open_bundle(recipe.init.bundle, verify=False).info.model
+        return with_vocabulary(recipe.model, parent.source_vocabulary, parent.target_vocabulary)
     size = recipe.data.vocabulary.size if recipe.data.vocabulary else vocabulary
     return with_vocabulary(recipe.model, size, size)
 

@@ -12,6 +12,7 @@ from dragoman.data.prepare import suggested_size
 from dragoman.experiment.findings import Finding
 from dragoman.experiment.held_out import read_pairs
 from dragoman.experiment.machine import Machine, recipe_model, training_memory
+from dragoman.experiment.parent import OLD, has_kept
 from dragoman.experiment.run_folder import BUNDLE, is_finished, is_run_folder
 from dragoman.io.streams import STANDARD_INPUT, open_seekable, read_blocks
 from dragoman.recipes.recipe import Recipe
@@ -77,9 +78,24 @@ def check_files(recipe: Recipe) -> Iterator[Finding]:
         message = "no validation pairs can be split off standard input: set data.dev"
         yield Finding("files", "problem", message)
     findings = [*map(check_corpus, data.train), *(check_corpus(corpus, whole=True) for corpus in data.held_out)]
+    findings += check_kept(recipe)
     yield from findings
     if data.obtain and any(finding.level == "problem" for finding in findings):
         yield Finding("files", "problem", f"to get the data: {data.obtain}")
+
+
+def check_kept(recipe: Recipe) -> Iterator[Finding]:
+    """Check that the old text against forgetting exists, unless it is one of the training corpora by now."""
+    keep = recipe.init.keep if recipe.init else None
+    if keep is None or has_kept(recipe):
+        return
+    if keep.target is not None:
+        yield check_corpus(CorpusConfig(name=OLD, source=keep.source, target=keep.target))
+        return
+    try:
+        next(read_blocks(keep.source))
+    except ValueError as error:
+        yield Finding("files", "problem", str(error))
 
 
 def check_corpus(corpus: CorpusConfig, whole: bool = False) -> Finding:

@@ -8,7 +8,9 @@ from typing import Final
 from dragoman.data.corpus import corpora_from_files
 from dragoman.device import AUTO
 from dragoman.experiment.autopilot import Plan, PlanChoice, autopilot, check_changes
+from dragoman.experiment.finetune_plan import plan_finetuning
 from dragoman.experiment.machine import Machine, measure_speed, this_machine
+from dragoman.experiment.parent import open_parent
 from dragoman.experiment.preflight import check_corpus, raise_problems
 from dragoman.experiment.run_folder import (
     RECIPE,
@@ -20,8 +22,8 @@ from dragoman.experiment.run_folder import (
 )
 from dragoman.io.progress import Progress
 from dragoman.recipes.catalog import library_path, recipe_names
-from dragoman.recipes.expansion import absolute_path
-from dragoman.recipes.recipe import load_recipe, override_recipe
+from dragoman.recipes.expansion import absolute_path, parent_path
+from dragoman.recipes.recipe import InitSection, KeepSection, load_recipe, override_recipe
 from dragoman.training.config import TIMEOUT, parse_duration
 
 _YAML: Final = (".yaml", ".yml")
@@ -49,6 +51,12 @@ class TrainRequest:
     """Training text instead of a recipe: files of pairs, such as TMX or CSV."""
     fields: str | None = None
     """The columns, keys or languages of `pairs`, as in `en,de`."""
+    init: str | None = None
+    """The model to begin with instead of random weights: a model folder, a run folder, or `demo`."""
+    keep: tuple[str, str] | None = None
+    """Old source and target text to mix in, so that the model to begin with does not forget it."""
+    keep_source: str | None = None
+    """Old source text that the model to begin with translates, in place of `keep`."""
     time: str | None = None
     """The maximum training time, such as `45m`."""
     processes: int | None = None
@@ -87,7 +95,22 @@ class TrainRequest:
         choices |= {"time": self.time, "set": list(self.overrides)}
         if self.pairs:  # left out otherwise, as in runs that began before there were files of pairs
             choices |= {"pairs": [absolute_path(path, Path()) for path in self.pairs], "fields": self.fields}
+        if self.init:
+            choices |= {"from": parent_path(self.init, Path()), "keep": [], "keep_source": None}
+        if self.keep:
+            choices["keep"] = [absolute_path(path, Path()) for path in self.keep]
+        if self.keep_source:
+            choices["keep_source"] = absolute_path(self.keep_source, Path())
         return choices
+
+    @property
+    def init_section(self) -> InitSection | None:
+        """The init section of the recipe; None if training begins with random weights."""
+        if self.init is None:
+            return None
+        files = {"source": self.keep[0], "target": self.keep[1]} if self.keep else {"source": self.keep_source}
+        keep = KeepSection.model_validate(files) if self.keep or self.keep_source else None
+        return InitSection(bundle=parent_path(self.init, Path()), keep=keep)
 
 
 def plan_training(request: TrainRequest, progress: Progress, machine: Machine | None = None) -> Plan:
@@ -100,6 +123,7 @@ def plan_training(request: TrainRequest, progress: Progress, machine: Machine | 
         raise ValueError(f"{request.recipe} names the training text: leave out {options}, or the recipe")
     if not request.has_input:
         raise ValueError(_USAGE)
+    _check_init(request)
     if request.time is not None:
         try:
             parse_duration(request.time)
@@ -118,6 +142,20 @@ def plan_training(request: TrainRequest, progress: Progress, machine: Machine | 
             raise
         hint = f"if {request.recipe.name} is training text, give --source and --target, or --pairs"
         raise ValueError(f"{error}\n{hint}") from error
+
+
+def _check_init(request: TrainRequest) -> None:
+    """Raise ValueError for options of a training that begins with a trained model that do not fit together."""
+    option = "--keep" if request.keep else "--keep-source" if request.keep_source else ""
+    if request.keep and request.keep_source:
+        raise ValueError("--keep and --keep-source are both old text: give only one of them")
+    if request.recipe and (request.init or option):
+        key = "init.bundle" if request.init else "init.keep"
+        raise ValueError(
+            f"{request.recipe} is a recipe: set {key} in it, and leave out {'--from' if request.init else option}"
+        )
+    if option and not request.init:
+        raise ValueError(f"{option} keeps what a trained model knows: add --from MODEL, or leave out {option}")
 
 
 def plan_resumed(request: TrainRequest) -> Plan | None:
@@ -146,13 +184,18 @@ def _time_override(request: TrainRequest) -> list[str]:
 def _plan_from_text(request: TrainRequest, progress: Progress, machine: Machine | None) -> Plan:
     corpora = corpora_from_files("train", request.source, request.target, (), request.pairs, request.fields)
     raise_problems(check_corpus(corpus) for corpus in corpora)
-    if request.overrides:
+    init = request.init_section
+    parent = open_parent(init) if init else None
+    if request.overrides and init is None:
         check_changes(corpora, request.name, request.overrides)
     if machine is None:
         progress("measure the speed of this machine", 0, None)
         machine = measure_speed(this_machine(request.device))
     seconds = parse_duration(request.time or "60m")
-    plan = autopilot(corpora, request.name, seconds, machine, progress, request.processes)
+    if init and parent:
+        plan = plan_finetuning(corpora, request.name, init, parent, seconds, machine, progress, request.processes)
+    else:
+        plan = autopilot(corpora, request.name, seconds, machine, progress, request.processes)
     if not request.overrides:
         return plan
     changes = tuple(PlanChoice("--set", key, "takes precedence over the choices above") for key in request.overrides)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dragoman.data.manifest import MANIFEST
 from dragoman.experiment.log import LOG, read_log
+from dragoman.experiment.parent import remove_kept
 from dragoman.io.durable import write_durably
 from dragoman.io.lock import is_locked, locked
 from dragoman.recipes.recipe import Recipe, dump_recipe, with_data
@@ -103,6 +104,7 @@ def check_same_as_finished(finished: Recipe, now: Recipe, folder: Path) -> None:
     now = with_data(now, dev=now.data.dev or finished.data.dev)
     training = resolve_precision(now.training, finished.training.precision == "bfloat16")
     now = now.model_copy(update={"training": training})
+    finished, now = remove_kept(finished), remove_kept(now)
     if lines := differences(finished.model_dump(mode="json"), now.model_dump(mode="json")):
         raise _difference_error(f"{folder} holds a finished model with another recipe", lines, "give another --out")
 
@@ -127,7 +129,7 @@ def check_same_request(folder: Path, choices: Mapping[str, Any], advice: str = _
 def check_same_text(folder: Path, choices: Mapping[str, Any]) -> None:
     """Raise ValueError if the text files differ from those that the run began with."""
     before = _load_request(folder)
-    keys = ("source", "target", "pairs", "fields")
+    keys = ("source", "target", "pairs", "fields", "from", "keep", "keep_source")
     if lines := [line for key in keys for line in differences(before.get(key), choices.get(key), key)]:
         advice = f"to add text, append to data.train in a copy of {folder / RECIPE}, and train that with --changed"
         raise _difference_error("the run in this folder began with other text", lines, advice)

@@ -163,7 +163,8 @@ def _notes(planned: Recipe, recipe: Recipe, folder: Path) -> Iterator[str]:
     data = TrainingData.open(folder)
     dev = planned.data.dev
     is_split_off = dev is None or Path(dev.source).is_relative_to(folder.absolute())
-    if planned.data.test or not is_split_off:
+    tests = [corpus for corpus in planned.data.test if not Path(corpus.source).is_relative_to(folder.absolute())]
+    if tests or not is_split_off:
         reports = [report for part in data.folders for report in load_reports(part.folder).values()]
         if left_out := sum(report.counts.get(Problem.LEAK, {}).get("drop", 0) for report in reports):
             yield f"{left_out:,} training pair{'s' * (left_out > 1)} left out: also held out for validation or test"

@@ -13,14 +13,17 @@ import torch
 
 from dragoman.alignment.head_names import pick_head
 from dragoman.attention.tap import cross_attentions
-from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardScore, write_bundle
+from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardParent, CardScore, write_bundle
 from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.info import Store
+from dragoman.decoding.options import SearchOptions
 from dragoman.device import describe_device, is_cpu
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import score_translations
+from dragoman.experiment.comparison import ComparedScore, compare_scores, comparison_event, describe_comparison
 from dragoman.experiment.held_out import TextPairs, read_pairs
 from dragoman.experiment.log import Event, EventCallback, TrainingLog, ignore_event, read_log
+from dragoman.experiment.parent import open_parent
 from dragoman.experiment.probe import Probe, choose_pairs
 from dragoman.experiment.run_folder import BEST, BUNDLE, PREPARED, RECIPE, has_checkpoint
 from dragoman.experiment.training_data import TrainingData
@@ -31,7 +34,7 @@ from dragoman.io.progress import Progress
 from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, with_vocabulary
 from dragoman.models.seq2seq import Seq2Seq
-from dragoman.models.weights import weights_of
+from dragoman.models.weights import freeze_parts, load_weights, weights_of
 from dragoman.recipes.recipe import CorpusTerms, Recipe, load_recipe
 from dragoman.text.vocab import Vocab
 from dragoman.training.allocator import keep_freed_memory
@@ -43,6 +46,8 @@ from dragoman.training.watchdog import Watchdog
 from dragoman.translation.export_check import ENOUGH, export_bundle
 
 CURVES: Final = "curves.png"
+_PARENT: Final = "update 0, the parent"
+"""The name of the initial weights, if they are those of a parent."""
 _QUICK: Final = "This model is hardly trained: its scores are those of a greedy search that ends early."
 
 
@@ -59,7 +64,12 @@ def train_model(
     dev, *tests = [read_pairs(corpus) for corpus in recipe.data.held_out]  # an error in them is raised before training
     config = with_vocabulary(recipe.model, vocab.source.size, vocab.target.size)
     seed_weights(recipe.seed)
-    model = build(config).to(group.device)  # built on the CPU: the same weights on every device
+    model = build(config)
+    parent = open_parent(recipe.init) if recipe.init else None
+    if recipe.init and parent:
+        load_weights(model, parent.weights())
+        freeze_parts(model, recipe.init.freeze)
+    model = model.to(group.device)  # built on the CPU: the same weights on every device
     if is_cpu(group.device):
         keep_freed_memory()
     with (
@@ -69,7 +79,8 @@ def train_model(
         probe: EventCallback = ignore_event
         if group.is_first:
             probe = Probe(choose_pairs(dev, vocab, validation.probe, model.max_target), vocab, model, folder)
-        save_best = partial(_save_best, recipe, folder, config, model, vocab) if group.is_first else ignore_event
+        info = _bundle_info(recipe, config, model, parent)
+        save_best = partial(_save_best, recipe, folder, info, model, vocab) if group.is_first else ignore_event
         notify = partial(_notify, (log, on_event, probe, save_best), folder, recipe.name)
         notify(_begin_event(recipe, data, model, group))
         few = dev.first(validation.max_pairs)
@@ -77,33 +88,60 @@ def train_model(
         samples_and_group = (validation.samples, group, watchdog.progress)
         validator = Validator(few, vocab, validation.search, validation.reading, *samples_and_group)
         settings = (recipe.training, validator, folder, recipe.seed, group, notify, recipe.model.d_model)
-        trainer = Trainer(model, data.reader(recipe, vocab), *settings, on_step=watchdog.step)
+        parent_name = _PARENT if parent else ""
+        trainer = Trainer(model, data.reader(recipe, vocab), *settings, on_step=watchdog.step, parent=parent_name)
         with watchdog:
             outcome = trainer.run()
         _round_weights(model, recipe.store)
         search = validator.search_for(outcome.scores.get("loss", 0.0))
-        card = _make_card(recipe, data, model, group, outcome, command, search != validation.search)
+        card = _make_card(recipe, data, model, group, outcome, command, parent, search != validation.search)
         # At once: if something goes wrong while test sets are translated, the model is safe.
-        bundle = _write_bundle(recipe, folder, config, model, vocab, card) if group.is_first else None
+        bundle = _write_bundle(recipe, folder, info, model, vocab, card) if group.is_first else None
         scores: list[CardScore] = []
+        translations: list[list[str]] = []
         for pairs in (dev, *tests):
             progress = _scoring_progress(pairs, group, notify)
             hypotheses = translate_together(model, vocab, pairs.source, search, group, progress)
+            translations.append(hypotheses)
             if pairs is dev and group.is_first:
                 samples = spread(list(zip(pairs.source, pairs.target, hypotheses, strict=True)))
             for score in _score(hypotheses, pairs, validation.reading) if bundle else ():
                 scores.append(score)
                 notify({"event": "score", **score.model_dump(exclude={"command"})})
+        rows: list[ComparedScore] = []
+        if parent:
+            is_kept = outcome.which == _PARENT
+            earlier = (
+                translations if is_kept else list(_translate_by_parent(parent, config, (dev, *tests), group, notify))
+            )
+            if group.is_first:
+                rows = compare_scores((dev, *tests), earlier, translations, validation.reading)
         if bundle:
-            card = card.model_copy(update={"scores": tuple(scores)})
-            bundle = _write_bundle(recipe, folder, config, model, vocab, card)
+            notes = (*card.notes, *([describe_comparison(rows)] if rows else []))
+            card = card.model_copy(update={"scores": tuple(scores), "notes": notes})
+            bundle = _write_bundle(recipe, folder, info, model, vocab, card)
             bundle = _export(bundle, dev, notify)
             bleu = next(score.value for score in scores if score.metric == "BLEU")
-            message = judge(bleu, outcome.is_still_improving, recipe.training.stop.time, data.num_pairs)
+            time_limit = None if parent else recipe.training.stop.time  # advice about time is for untrained models
+            message = judge(bleu, outcome.is_still_improving, time_limit, data.num_pairs)
             notify({"event": "verdict", "message": message, "samples": samples})
+            if recipe.init:
+                notify(comparison_event(rows, recipe.init, outcome.which == _PARENT))
             shutil.rmtree(folder / BEST, ignore_errors=True)
         trainer.checkpoints.remove()  # last: as long as there is one, the same command finishes what is left to do
         return bundle
+
+
+def _translate_by_parent(
+    parent: Bundle, config: ModelConfig, test_sets: Sequence[TextPairs], group: Group, notify: EventCallback
+) -> Iterator[list[str]]:
+    """Yield the parent's translations of each test set, by its own search options."""
+    model = build(config)
+    load_weights(model, parent.weights())
+    search = SearchOptions.model_validate(parent.info.search)
+    for pairs in test_sets:
+        progress = _scoring_progress(pairs, group, notify)
+        yield translate_together(model, parent.vocab, pairs.source, search, group, progress)
 
 
 def _notify(callbacks: Sequence[EventCallback], folder: Path, name: str, event: Event) -> None:
@@ -169,6 +207,7 @@ def _make_card(
     group: Group,
     outcome: TrainingResult,
     command: str,
+    parent: Bundle | None = None,
     is_quick: bool = False,
 ) -> Card:
     corpora = []
@@ -189,26 +228,34 @@ def _make_card(
         sizes=_sizes(model),
         licence=recipe.card.licence,
         command=command or None,
+        parent=_card_parent(parent),
         notes=tuple(note for note in (recipe.description, summary, _QUICK * is_quick) if note),
     )
 
 
+def _card_parent(parent: Bundle | None) -> CardParent | None:
+    if parent is None:
+        return None
+    return CardParent(title=parent.card.title, sha256=parent.model_sha256, licence=parent.card.licence)
+
+
 def _write_bundle(
-    recipe: Recipe, folder: Path, config: ModelConfig, model: Seq2Seq[Any, Any], vocab: Vocab, card: Card
+    recipe: Recipe, folder: Path, info: BundleInfo, model: Seq2Seq[Any, Any], vocab: Vocab, card: Card
 ) -> Bundle:
-    return write_bundle(
-        folder / BUNDLE, _bundle_info(recipe, config, model), weights_of(model), vocab, card, recipe.store
-    )
+    return write_bundle(folder / BUNDLE, info, weights_of(model), vocab, card, recipe.store)
 
 
-def _bundle_info(recipe: Recipe, config: ModelConfig, model: Seq2Seq[Any, Any]) -> BundleInfo:
+def _bundle_info(
+    recipe: Recipe, config: ModelConfig, model: Seq2Seq[Any, Any], parent: Bundle | None = None
+) -> BundleInfo:
+    heads = _guided_heads(recipe.training.guided_alignment, model)
     return BundleInfo(
         model=config,
         search=recipe.validation.search.model_dump(mode="json"),
         source_language=recipe.source_language,
         target_language=recipe.target_language,
         protect=recipe.protect,
-        alignment_heads=_guided_heads(recipe.training.guided_alignment, model),
+        alignment_heads=heads or (parent.info.alignment_heads if parent else ()),
     )
 
 
@@ -222,7 +269,7 @@ def _guided_heads(guided: GuidedAlignmentConfig, model: Seq2Seq[Any, Any]) -> He
 
 
 def _save_best(
-    recipe: Recipe, folder: Path, config: ModelConfig, model: Seq2Seq[Any, Any], vocab: Vocab, event: Event
+    recipe: Recipe, folder: Path, info: BundleInfo, model: Seq2Seq[Any, Any], vocab: Vocab, event: Event
 ) -> None:
     """After a validation with a new best, write a bundle with the validated weights."""
     if event["event"] == "validation" and event["best"]:
@@ -230,7 +277,7 @@ def _save_best(
         unfinished = f"training is not finished: these are the best weights so far, of {event['which']} ({scores})"
         write_bundle(
             folder / BEST,
-            _bundle_info(recipe, config, model),
+            info,
             weights_of(model),
             vocab,
             Card(title=recipe.name, sizes=_sizes(model), licence=recipe.card.licence, unfinished=unfinished),

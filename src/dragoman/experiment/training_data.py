@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field
 
+from dragoman.bundle import Bundle
 from dragoman.config import Config
 from dragoman.data.batches import AddedCorpora, Reader, SubwordSampling
 from dragoman.data.corpus import check_corpora
@@ -18,6 +19,7 @@ from dragoman.data.word_links import WordStarts
 from dragoman.experiment.dev_split import split_off
 from dragoman.experiment.guided_alignment import learn_missing_links, with_learned_links
 from dragoman.experiment.machine import this_machine
+from dragoman.experiment.parent import add_kept, new_corpora, pin_parent
 from dragoman.experiment.preflight import check_folder, raise_problems
 from dragoman.experiment.run_folder import PREPARED, RECIPE, check_same_recipe, has_checkpoint, newest_update
 from dragoman.io.durable import write_durably
@@ -27,6 +29,8 @@ from dragoman.text.vocab import Vocab
 from dragoman.training.config import resolve_precision
 
 ADDITIONS: Final = "joined.json"
+PARENT: Final = "parent"
+"""The folder with the vocabulary of the model that training began with."""
 
 
 class Addition(Config):
@@ -60,12 +64,15 @@ def prepare_run(
     is_fast = this_machine().bfloat16 if is_fast_in_bfloat16 is None else is_fast_in_bfloat16
     before = _with_precision(load_recipe(folder / RECIPE), is_fast) if has_checkpoint(folder) else None
     recipe = _with_precision(recipe, before.training.precision == "bfloat16" if before else is_fast)
+    recipe, parent = pin_parent(recipe, before)
+    recipe, splits = add_kept(recipe, parent, folder, progress)
     additions = [added for added in load_additions(folder) if before or added.first < len(recipe.data.train)]
     known = _num_known(folder, len(before.data.train)) if before else len(recipe.data.train)
     first_corpora = recipe.data.train[: min([known, *(added.first for added in additions)])]
+    first_corpora = tuple(corpus for corpus in first_corpora if corpus in new_corpora(recipe))
     split = None if recipe.data.dev else split_off(first_corpora, recipe.data.split, recipe.seed, folder)
     if split:
-        recipe = with_data(recipe, dev=split.corpus)
+        recipe, splits = with_data(recipe, dev=split.corpus), (split, *splits)
     if len(recipe.data.train) < known:
         raise ValueError("a corpus cannot be removed from a resumed run: restore data.train, or give another --out")
     if before:
@@ -76,10 +83,12 @@ def prepare_run(
         additions.append(_new_addition(recipe, folder, known))
     parts = _parts(recipe, folder, additions)
     _remove_interrupted_additions(folder, parts)
-    _check_prepared(recipe, folder, parts, split is None or split.is_written)
+    _check_prepared(recipe, folder, parts, all(each.is_written for each in splits))
     folder.mkdir(parents=True, exist_ok=True)
-    if split:
-        split.write()
+    for each in splits:
+        each.write()
+    if parent:
+        _copy_vocabulary(parent, folder)
     for path, config in parts.items():
         learn_missing_links(config.corpora, folder, progress)
         prepare(config, path, num_workers, progress, verify=False)
@@ -132,12 +141,21 @@ def _parts(recipe: Recipe, folder: Path, additions: Sequence[Addition]) -> Parts
             held_out=data.held_out,
             clean=data.clean,
             vocabulary=None if first else data.vocabulary,
-            vocabulary_of=f"../{PREPARED}" if first else None,
+            vocabulary_of=f"../{PREPARED}" if first else f"../{PARENT}" if recipe.init else None,
             sample=data.sample,
             keep_text=recipe.training.subword_sampling > 0,
             augment=recipe.training.augment,
         )
     return parts
+
+
+def _copy_vocabulary(parent: Bundle, run: Path) -> None:
+    """Write the vocabulary of the parent into the run folder; raise ValueError if the run has another vocabulary."""
+    if (run / PREPARED / MANIFEST).exists() and Vocab.load(run / PREPARED).sha256 != parent.vocab.sha256:
+        wrong = f"{run / PREPARED} was prepared with the vocabulary of another model"
+        raise ValueError(f"{wrong}: give another --out, or remove the whole folder {run} first")
+    (run / PARENT).mkdir(exist_ok=True)
+    parent.vocab.save(run / PARENT)
 
 
 def _check_prepared(recipe: Recipe, run: Path, parts: Parts, is_split_kept: bool) -> None:

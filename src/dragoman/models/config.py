@@ -12,6 +12,9 @@ from dragoman.config import Config
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
 
+ModelPart = Literal["embeddings", "encoder", "decoder"]
+"""A part of a model that can be frozen. Embeddings are those of tokens, with an output projection that shares them."""
+
 
 class Vocabularies(Config):
     """The sizes of a model's vocabularies."""
@@ -201,3 +204,9 @@ def with_vocabulary(shape: ModelShape, source: int, target: int) -> ModelConfig:
     """Return the model config with the hyperparameters of `shape` and the given vocabulary sizes."""
     kind = TransformerConfig if isinstance(shape, TransformerShape) else RecurrentConfig
     return kind.model_validate({**shape.model_dump(), "source_vocabulary": source, "target_vocabulary": target})
+
+
+def without_vocabulary(config: ModelConfig) -> ModelShape:
+    """Return the hyperparameters of a model config, without the vocabulary sizes."""
+    kind = TransformerShape if isinstance(config, TransformerConfig) else RecurrentShape
+    return kind.model_validate(config.model_dump(exclude={"source_vocabulary", "target_vocabulary"}))

@@ -1,6 +1,6 @@
 """Convert the parameters of a model to numpy arrays by name, and back; a shared parameter is stored once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from dragoman.device import copy_to_host
+from dragoman.models.config import ModelPart
 
 
 def weights_of(model: nn.Module) -> dict[str, NDArray[np.float32]]:
@@ -34,3 +35,17 @@ def load_weights(model: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(torch.tensor(weights[name]))
+
+
+def freeze_parts(model: nn.Module, parts: Sequence[ModelPart]) -> None:
+    """Freeze the parameters of some parts of a model, so that training does not change them.
+
+    A matrix that embeds tokens belongs to the embeddings, even if it is the output projection too; a separate output
+    projection belongs to the decoder.
+    """
+    names = [name for name, module in model.named_modules() if isinstance(module, nn.Embedding)]
+    tables = {f"{name}.weight" for name in names if not name.startswith("projection.")}
+    for name, parameter in model.named_parameters():
+        part = "embeddings" if name in tables else "encoder" if name.startswith("encoder.") else "decoder"
+        if part in parts:
+            parameter.requires_grad_(False)

@@ -5,12 +5,21 @@ import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from dragoman.bundle import open_bundle
 from dragoman.io.streams import STANDARD_INPUT
+from dragoman.models.config import without_vocabulary
 from dragoman.models.presets import find_preset
 from dragoman.recipes.recipe_errors import RecipeError, located_error
 from dragoman.recipes.yaml_document import SET, Document, Key
+from dragoman.text.cleaning import CleanConfig
+
+DEMO: Final = "demo"
+"""The name of the built-in model."""
+
+LONGEST_PIECE: Final = 16
+"""The maximum number of characters per subword in SentencePiece."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -24,6 +33,8 @@ def expand(document: Document, folder: Path) -> Document:
         raise ValueError(f"{document.place(())}: the recipe has no keys: add keys such as name and data")
     errors: list[RecipeError] = []
     values = {**document.values}
+    if isinstance(values.get("init"), dict):
+        values = _with_parent(values, document, folder, errors)
     if isinstance(values.get("model"), dict):
         values = _with_preset(values, errors)
     if isinstance(values.get("data"), dict):
@@ -31,6 +42,66 @@ def expand(document: Document, folder: Path) -> Document:
     if errors:
         raise located_error(document, errors)
     return Document(values, document.places)
+
+
+def _with_parent(values: dict[str, Any], document: Document, folder: Path, errors: list[RecipeError]) -> dict[str, Any]:
+    """Return the values with the languages, model and search options of the parent; only dropout may differ."""
+    init = _init_paths(values["init"], document, folder, errors)
+    values = {**values, "init": init}
+    if not isinstance(init.get("bundle"), str) or errors:
+        return values  # reported by the schema, or above
+    try:
+        info = open_bundle(init["bundle"], verify=False).info
+    except ValueError as error:
+        if init.get("sha256") is None:  # otherwise a run has written the recipe, which is complete without its parent
+            errors.append(RecipeError(("init", "bundle"), str(error)))
+        return values
+    shape = without_vocabulary(info.model).model_dump()
+    section = values.get("model", {})
+    for key, value in section.items() if isinstance(section, dict) else ():
+        if key == "preset" or (key in shape and value != shape[key] and not key.endswith("dropout")):
+            known = "its own shape" if key == "preset" else f"{key} {shape[key]}"
+            errors.append(RecipeError(("model", key), f"the model in init.bundle has {known}: remove {key}, or init"))
+    usual = {"search": info.search, "source_language": info.source_language, "target_language": info.target_language}
+    validation = values.get("validation", {})
+    if isinstance(validation, dict):
+        values["validation"] = {"search": usual.pop("search"), **validation}
+    for key in ("source_language", "target_language"):
+        if values.get(key) is None:
+            values[key] = usual[key]
+    if values.get("protect") is None:
+        values["protect"] = info.protect
+    values["data"] = _with_character_limit(values.get("data"), fitting_characters(info.model.position_limit))
+    return {**values, "model": {**shape, **section}} if isinstance(section, dict) else values
+
+
+def fitting_characters(position_limit: int | None) -> int:
+    """Return the default limit of characters per sentence, or fewer if a model has too few positions for it."""
+    usual = CleanConfig().max_characters
+    return usual if position_limit is None else min(usual, position_limit * LONGEST_PIECE)
+
+
+def _with_character_limit(data: Any, limit: int) -> Any:
+    """Return the data section with a limit of characters per sentence, unless it has one."""
+    clean = data.get("clean", {}) if isinstance(data, dict) else None
+    return {**data, "clean": {"max_characters": limit, **clean}} if isinstance(clean, dict) else data
+
+
+def _init_paths(section: dict[str, Any], document: Document, folder: Path, errors: list[RecipeError]) -> dict[str, Any]:
+    """Return the init section with absolute paths."""
+
+    def path(key: Key, written: str) -> str:
+        base = Path() if document.place(key).startswith(SET) else folder
+        return written if written == DEMO and key[-1] == "bundle" else _path(written, base, key, errors)
+
+    expanded = deepcopy(section)
+    if isinstance(expanded.get("bundle"), str):
+        expanded["bundle"] = path(("init", "bundle"), expanded["bundle"])
+    keep = expanded.get("keep")
+    for side in ("source", "target") if isinstance(keep, dict) else ():
+        if isinstance(keep.get(side), str):
+            keep[side] = path(("init", "keep", side), keep[side])
+    return expanded
 
 
 def _with_preset(values: dict[str, Any], errors: list[RecipeError]) -> dict[str, Any]:
@@ -103,3 +174,8 @@ def absolute_path(address: str, folder: Path) -> str:
     if address == STANDARD_INPUT or "://" in address:
         return address
     return str(folder.absolute() / address)
+
+
+def parent_path(bundle: str, folder: Path) -> str:
+    """Return the path of a parent as an absolute path; `demo` is the built-in model."""
+    return bundle if bundle == DEMO else absolute_path(bundle, folder)

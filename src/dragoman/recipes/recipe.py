@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args
 
 from pydantic import Field, model_validator
 
@@ -13,9 +13,9 @@ from dragoman.data.corpus import CorpusConfig, check_corpora
 from dragoman.decoding.options import SearchOptions
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.io.streams import STANDARD_INPUT
-from dragoman.models.config import ModelShape, TransformerShape
+from dragoman.models.config import ModelPart, ModelShape, TransformerShape
 from dragoman.recipes.commented_yaml import dump_commented
-from dragoman.recipes.expansion import absolute_path, expand
+from dragoman.recipes.expansion import LONGEST_PIECE, absolute_path, expand, parent_path
 from dragoman.recipes.recipe_errors import (
     ConflictError,
     RecipeError,
@@ -30,9 +30,6 @@ from dragoman.text.vocab import VocabConfig
 from dragoman.training.config import TrainingConfig
 
 T = TypeVar("T")
-
-_LONGEST_PIECE: Final = 16
-"""The maximum number of characters per subword in SentencePiece."""
 
 _BYTES_AND_SPECIALS: Final = 256 + 4
 """Ids that every vocabulary has: 256 bytes and 4 special tokens."""
@@ -61,6 +58,28 @@ class DataSection(Config):
     def held_out(self) -> tuple[CorpusConfig, ...]:
         """The corpora that must not be trained on: dev, if set, and the test sets."""
         return (*([self.dev] if self.dev else []), *self.test)
+
+
+class KeepSection(Config):
+    """Old text that is mixed into the training pairs, so that the model does not forget what its parent knows."""
+
+    source: str = Field(description="old source text, one sentence per line: path or fsspec URL; .gz and .zst allowed")
+    target: str | None = Field(
+        None, description="translations of the old text; null: the parent translates some of it before training"
+    )
+    share: float = Field(
+        0.5, gt=0.0, lt=1.0, description="share of old pairs in an epoch; but an epoch reads an old pair at most twice"
+    )
+    held_out: int = Field(500, ge=1, description="maximum number of old pairs to measure forgetting with")
+
+
+class InitSection(Config):
+    """A trained model, the parent, to begin with: its weights, its vocabulary and the shape of its model."""
+
+    bundle: str = Field(description="folder of a model or training run, or demo for the built-in model")
+    sha256: str | None = Field(None, description="SHA-256 of the parent; another parent is refused; set by the run")
+    freeze: tuple[ModelPart, ...] = Field((), description="parts that do not change: embeddings, encoder, decoder")
+    keep: KeepSection | None = Field(None, description="old text against forgetting; null: none")
 
 
 class ValidationSection(Config):
@@ -100,6 +119,9 @@ class Recipe(Config):
         " are two different ISO 639-1 codes, such as en and de",
     )
     data: DataSection = Field(description="training, validation and test data")
+    init: InitSection | None = Field(
+        None, description="trained model to begin with; it sets the vocabulary, model and languages; null: none"
+    )
     model: ModelShape = Field(TransformerShape(), description="model architecture, without the vocabulary size")
     training: TrainingConfig = Field(TrainingConfig(), description="training hyperparameters")
     validation: ValidationSection = Field(ValidationSection(), description="validation during training")
@@ -123,6 +145,7 @@ def _find_conflicts(recipe: Recipe) -> Iterator[RecipeError]:
             near = nearest(name, corpora)
             hint = f"did you mean {list_words(near)}?" if near else f"the names are {', '.join(corpora)}"
             yield RecipeError(("card", "corpora", name), f"no corpus of data.train has this name; {hint}")
+    yield from _check_init(recipe)
     yield from _check_model(recipe)
     yield from _check_schedule(recipe.training)
     validation = recipe.validation
@@ -153,6 +176,20 @@ def _check_corpora(data: DataSection) -> Iterator[RecipeError]:
             yield RecipeError((*key, "source"), "held-out pairs cannot come from standard input: give a file")
 
 
+def _check_init(recipe: Recipe) -> Iterator[RecipeError]:
+    """Yield an error for keys that do not fit a training that begins with a trained model."""
+    init = recipe.init
+    if init is None:
+        return
+    if recipe.data.vocabulary is not None:
+        message = "init.bundle has a vocabulary, which its weights need: remove data.vocabulary, or init"
+        yield RecipeError(("data", "vocabulary"), message)
+    if set(init.freeze) == set(get_args(ModelPart)):
+        yield RecipeError(("init", "freeze"), "nothing is left to train: leave out at least one part")
+    if init.keep and init.keep.source == STANDARD_INPUT:
+        yield RecipeError(("init", "keep", "source"), "old text cannot come from standard input: give a file")
+
+
 def _check_model(recipe: Recipe) -> Iterator[RecipeError]:
     """Yield an error for a vocabulary, length limit or loss that does not fit the model."""
     model, vocabulary = recipe.model, recipe.data.vocabulary
@@ -162,7 +199,7 @@ def _check_model(recipe: Recipe) -> Iterator[RecipeError]:
     if vocabulary and model.tie == "all" and not vocabulary.joint:
         yield RecipeError(("model", "tie"), "all needs a joint vocabulary: use target, or data.vocabulary.joint: true")
     characters = recipe.data.clean.max_characters
-    shortest = math.ceil(characters / _LONGEST_PIECE)
+    shortest = math.ceil(characters / LONGEST_PIECE)
     if model.position_limit is not None and shortest > model.position_limit:
         kept = f"data.clean.max_characters {characters}, which is {shortest} tokens or more"
         message = f"{model.position_limit} is too small for {kept}: raise max_positions or lower max_characters"
@@ -289,6 +326,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     """Return the recipe with absolute paths, so that it can be used in any folder."""
     data = recipe.data
     train, test = (tuple(map(_absolute_corpus, corpora)) for corpora in (data.train, data.test))
+    recipe = recipe.model_copy(update={"init": recipe.init and _absolute_init(recipe.init)})
     return with_data(recipe, train=train, dev=data.dev and _absolute_corpus(data.dev), test=test)
 
 
@@ -300,3 +338,11 @@ def with_data(recipe: Recipe, **data: object) -> Recipe:
 def _absolute_corpus(corpus: CorpusConfig) -> CorpusConfig:
     files = {"source": corpus.source, "target": corpus.target, "links": corpus.links}
     return corpus.model_copy(update={name: file and absolute_path(file, Path()) for name, file in files.items()})
+
+
+def _absolute_init(init: InitSection) -> InitSection:
+    keep = init.keep
+    if keep:
+        files = {"source": keep.source, "target": keep.target}
+        keep = keep.model_copy(update={name: file and absolute_path(file, Path()) for name, file in files.items()})
+    return init.model_copy(update={"bundle": parent_path(init.bundle, Path()), "keep": keep})

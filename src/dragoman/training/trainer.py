@@ -114,7 +114,9 @@ class Trainer(Stateful):
         d_model: int = 512,
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[int, str], None] = lambda *_: None,
+        parent: str = "",
     ) -> None:
+        """Create the trainer; `parent` names the initial weights if they are trained, and validates them first."""
         self.group = group or Group()
         if config.batches_per_update % self.group.world_size:
             shared = f"{self.group.world_size} processes cannot share {config.batches_per_update} batches evenly"
@@ -122,7 +124,7 @@ class Trainer(Stateful):
         self.full_model, self.reader, self.config, self.validate = model, reader, config, validate
         is_sharded = config.parallel != "ddp" and self.group.world_size > 1
         self.model = deepcopy(model) if is_sharded else model  # validation needs a model with all its weights
-        self.on_event, self.d_model, self.clock = on_event, d_model, clock
+        self.on_event, self.d_model, self.clock, self.parent = on_event, d_model, clock, parent
         self.update, self.elapsed, self.begin = 0, 0.0, clock()
         self.gradients = Gradients(self.model, config, self.group, seed)
         self.on_step = on_step
@@ -153,6 +155,8 @@ class Trainer(Stateful):
         self.model.train()
         loader = closing(load_batches(self.reader, indices, self.config.loader_workers))
         with self.requests.handle(), loader as batches:
+            if self.parent and not self.best.scores:
+                self._validate_parent()
             while not (reason := self.stop_reason()):
                 try:
                     self._step(batches)
@@ -388,6 +392,13 @@ class Trainer(Stateful):
         self.budget.validation_seconds = took
         self.window.skipped += took
         self.recent.skipped += took
+
+    def _validate_parent(self) -> None:
+        """Validate the initial weights, so that they are kept if no update improves them; no time for training."""
+        began = self.clock()
+        self._validate(self.parent)
+        self.begin += self.clock() - began
+        self.window, self.recent = _LogWindow(), _LogWindow()
 
     def finish(self, reason: str) -> TrainingResult:
         """Validate the average of the snapshots, load the best weights into the model, and return the result."""

@@ -109,3 +109,28 @@ def test_a_terminal_shows_the_samples_of_the_verdict_instead_of_those_of_the_las
     assert "first" not in last_view
     assert "sentences" not in last_view
     assert "> second" in shown.out
+
+
+def test_the_validation_of_a_parent_is_not_counted_among_those_to_come() -> None:
+    estimate = TimeEstimate()
+    estimate.add({"event": "begin", "update": 0, "seconds": 0.0, "last": 100, "time": None})
+    estimate.add({"event": "validating", "update": 0, "seconds": 0.0})
+    estimate.add({"event": "progress", "update": 10, "seconds": 20.0, "last": 100})
+    assert estimate.left(20.0) == 180.0
+
+
+def test_the_end_shows_bleu_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"test_set": "dev", "num_pairs": 1200, "before": 14.26, "after": 21.0, "p_value": 0.001},
+        {"test_set": "kept", "num_pairs": 7, "before": 22.0, "after": 22.0, "p_value": None},
+    ]
+    with TrainingDisplay() as display:
+        display({"event": "comparison", "rows": rows, "notes": ["something else"]})
+        display({"event": "finished", "folder": "run", "was_finished": False})
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[:4] == [
+        "test set pairs BLEU before after difference p",
+        "dev 1,200 14.3 21.0 +6.7 0.001",
+        "kept 7 22.0 22.0 +0.0 -",
+        "note: something else",
+    ]

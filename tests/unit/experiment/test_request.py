@@ -59,3 +59,30 @@ def test_files_of_pairs_are_a_choice_of_the_run_and_others_do_not_resume_it(tmp_
 
 def test_a_run_that_began_without_pairs_has_the_same_choices_as_before() -> None:
     assert set(TrainRequest(out=Path("run"), source=("a.en",)).choices) == {"source", "target", "time", "set"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recipe": Path("r.yaml"), "init": "demo"}, r"r\.yaml.*init\.bundle.*--from"),
+        ({"recipe": Path("r.yaml"), "keep_source": "o.en"}, r"r\.yaml.*init\.keep.*--keep-source"),
+        ({"source": ("a.en",), "keep": ("o.en", "o.de")}, "--keep .*--from"),
+        ({"source": ("a.en",), "init": "demo", "keep": ("o.en", "o.de"), "keep_source": "o.en"}, "only one"),
+    ],
+)
+def test_options_of_a_parent_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan_training(TrainRequest(out=Path("run"), **options), ignore_progress)  # type: ignore[arg-type]
+
+
+def test_a_parent_and_old_text_are_choices_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "from" not in TrainRequest(out=Path("run"), source=("a.en",)).choices
+    request = TrainRequest(out=Path("run"), source=("a.en",), init="base", keep=("o.en", "o.de"))
+    assert request.choices["from"] == str(tmp_path / "base")
+    assert request.choices["keep"] == [str(tmp_path / "o.en"), str(tmp_path / "o.de")]
+    save_plan(tmp_path, request.choices, Recipe(name="r", data=DataSection(train=(CorpusConfig(source="a.tsv"),))))
+    for other in (replace(request, init="demo"), replace(request, keep=None)):
+        with pytest.raises(ValueError, match="other text"):
+            check_same_text(tmp_path, other.choices)
+    assert replace(request, init="demo").choices["from"] == "demo"

@@ -7,7 +7,7 @@ import torch
 from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.cost import parameters
-from dragoman.models.weights import load_weights, weights_of
+from dragoman.models.weights import freeze_parts, load_weights, weights_of
 
 SIZES = {"source_vocabulary": 23, "target_vocabulary": 23}
 SMALL = {
@@ -73,3 +73,19 @@ def test_weights_of_another_model_are_refused_by_name() -> None:
         load_weights(model, weights)
     for name, array in weights_of(model).items():
         np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_parameter_belongs_to_one_part_that_can_be_frozen(name: str) -> None:
+    frozen = {}
+    for part in ("embeddings", "encoder", "decoder"):
+        model = build(CONFIGS[name])
+        freeze_parts(model, [part])
+        frozen[part] = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+        assert frozen[part]
+    assert sum(len(names) for names in frozen.values()) == len(set().union(*frozen.values()))
+    assert set().union(*frozen.values()) == {name for name, _ in build(CONFIGS[name]).named_parameters()}
+    num_tables = {"tied": 1, "luong, tied": 1}.get(name, 2)
+    assert len(frozen["embeddings"]) == num_tables  # learned positions and a separate projection are not among them
+    assert all(part.startswith("encoder.") for part in frozen["encoder"])
+    assert ("projection.tokens.weight" in frozen["decoder"]) == (name in ("untied, learned", "bahdanau"))

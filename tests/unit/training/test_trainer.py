@@ -436,3 +436,30 @@ def test_snapshots_of_an_earlier_run_are_gone(trainer: Make, tmp_path: Path) -> 
     (tmp_path / "snapshots" / "update-000000001.safetensors").write_bytes(b"old")
     trainer({"stop": {"updates": 2}, "snapshots": {"every": 2}}).run()
     assert [path.name for path in (tmp_path / "snapshots").iterdir()] == ["update-000000002.safetensors"]
+
+
+def test_a_parent_is_validated_before_the_first_update_and_kept_if_nothing_is_better(
+    trainer: Make,
+) -> None:
+    losses = iter([1.0, 2.0, 3.0])
+    config = {"stop": {"updates": 4, "metric": "loss"}, "validate_every": 2}
+    made = trainer(config, validate=lambda _: {"loss": next(losses), "samples": []}, parent="the parent")
+    first = copy_weights(made.model)
+    outcome = made.run()
+    validations = [(event["update"], event["best"]) for event in events(made, "validation")]
+    assert validations == [(0, True), (2, False), (4, False)]
+    assert (outcome.which, outcome.scores["loss"]) == ("the parent", 1.0)
+    assert same(outcome.weights, first)
+
+
+def test_the_validation_of_a_parent_takes_no_training_time(trainer: Make) -> None:
+    now = 100.0
+
+    def validate(_: object) -> dict[str, object]:
+        nonlocal now
+        now += 50.0
+        return {"loss": 1.0, "samples": []}
+
+    config = {"stop": {"updates": 3, "metric": "loss", "time": "20s"}, "validate_every": 3}
+    outcome = trainer(config, validate=validate, parent="the parent", clock=lambda: now).run()
+    assert (outcome.updates, outcome.seconds) == (3, 0.0)
