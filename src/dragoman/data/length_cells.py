@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from jaxtyping import Int64, Integer
@@ -204,7 +204,8 @@ def _measure(cells: CellCounts, budget: int, headroom: float) -> tuple[Int64[nda
 def _widths(cells: CellCounts, headroom: float) -> Integer[ndarray, " cells"]:
     """Return the source length plus the target length of each cell, with headroom."""
     lengths = _with_headroom(cells, headroom)
-    return lengths[:, 0] + lengths[:, 1]
+    widths: Integer[ndarray, " cells"] = lengths[:, 0] + lengths[:, 1]
+    return widths
 
 
 def _with_headroom(cells: CellCounts, headroom: float) -> Integer[ndarray, "cells 2"]:
@@ -223,12 +224,12 @@ def _count_batches(shards: Sequence[CellCounts], budget: int, headroom: float) -
     place[np.argsort(-num_cells, kind="stable")] = np.arange(len(shards))
     # The first cell of every shard, then the second cell of every shard that has one, and so on.
     ends = _cumulate(len(shards) - np.cumsum(np.bincount(num_cells))[:-1])
-    small = np.int32 if budget < 1 << 30 else np.int64
-    source, target, rows = (np.empty(ends[-1], small) for _ in range(3))
+    small: np.dtype[Any] = np.dtype("int32" if budget < 1 << 30 else "int64")
+    source, target, rows = (np.empty(int(ends[-1]), small) for _ in range(3))
     for cells, first in zip(shards, place.tolist(), strict=True):
         lengths, at = _with_headroom(cells, headroom), ends[: len(cells)] + first
         source[at], target[at], rows[at] = lengths[:, 0], lengths[:, 1], cells[:, 2]
-    assert (rows > 0).all(), "a length cell must have at least one pair"
+    assert rows.min(initial=1) > 0, "a length cell must have at least one pair"
     num_batches = np.zeros(len(shards), np.int64)
     # Of each shard's open batch; a batch that holds no rows is not open.
     longest_source = longest_target = held = np.zeros(len(shards), small)

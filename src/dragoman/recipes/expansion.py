@@ -98,7 +98,8 @@ def _init_paths(section: dict[str, Any], document: Document, folder: Path, error
     if isinstance(expanded.get("bundle"), str):
         expanded["bundle"] = path(("init", "bundle"), expanded["bundle"])
     keep = expanded.get("keep")
-    for side in ("source", "target") if isinstance(keep, dict) else ():
+    keep = keep if isinstance(keep, dict) else {}
+    for side in ("source", "target"):
         if isinstance(keep.get(side), str):
             keep[side] = path(("init", "keep", side), keep[side])
     return expanded
