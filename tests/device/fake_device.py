@@ -17,7 +17,6 @@ from torch.utils.backend_registration import _DummyBackendModule, _setup_private
 
 from dragoman.attention import mask
 from dragoman.attention.attend import Attend
-from dragoman.decoding.scoring import score
 from dragoman.layers import dropout
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
@@ -60,7 +59,7 @@ class Step:
         self.average = MovingAverage(self.model, 0.99)
 
     def run(self) -> None:
-        """Compute both losses and their gradients, clip, update and average the weights, and score the batch."""
+        """Compute both losses and their gradients, clip, update and average the weights."""
         on_truth, elsewhere = smooth(LossConfig(), VOCABULARY)
         plain = partial(loss_module.cross_entropy_then_gradient, on_truth=on_truth, elsewhere=elsewhere)
         twice = partial(r_drop_then_gradient, on_truth=on_truth, elsewhere=elsewhere, alpha=1.0)
@@ -71,9 +70,6 @@ class Step:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
         self.optimizer.step()
         self.average.update(self.model)
-        self.model.eval()
-        with torch.no_grad():
-            score(self.model, self.source, self.target)
 
 
 def _causal_on_host(length: int, _: torch.device | None = None) -> Tensor:
