@@ -11,13 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from dragoman.alignment.engine_aligner import find_engine_aligner
+from dragoman.alignment.engine_links import find_engine_links
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.decoding.options import Compute, EngineName, EngineOptions, SamplingOptions
 from dragoman.device import AUTO
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.translation.alternatives import Alternative, find_alternatives, score_target
-from dragoman.translation.apply_glossary import LinksOf
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.pipeline import WINDOW, Pipeline
 from dragoman.translation.results import TextHypothesis, TextTranslation
@@ -132,7 +131,7 @@ class Model:
         """Yield the translation of each text, with the sentences, hypotheses, scores and glossary terms."""
         translator = self._translator_for(num_best, sample)
         terms = None if glossary is None else Glossary.of(glossary)
-        links_of = self._links_of(translator) if terms else None
+        links_of = find_engine_links(self.bundle, translator.engine) if terms else None
         pipeline = Pipeline(translator, split, protect, window, progress, terms, links_of)
         several = [texts] if isinstance(texts, str) else texts
         if terms and (prefix or sample):
@@ -233,11 +232,6 @@ class Model:
         if isinstance(sample, SamplingOptions):
             return replace(translator, sampling=sample)
         return replace(translator, sampling=SamplingOptions.model_validate({} if sample is True else sample))
-
-    def _links_of(self, translator: Translator) -> LinksOf | None:
-        """Return the function that links words by the alignment heads on the translator's engine, if it can."""
-        aligner = find_engine_aligner(self.bundle, translator.engine)
-        return aligner.links_of if aligner else None
 
     @cached_property
     def _torch_translator(self) -> Translator:

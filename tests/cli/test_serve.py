@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from dragoman.bundle import demo_folder, open_bundle
+from dragoman.client import Client
 from dragoman.serving.keys import read_keys
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
@@ -56,6 +57,12 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a limit that is none": (
         given("demo", "--limit", "charcters=5"),
         "--limit charcters=5: ",
+    ),
+    "a glossary without a name": (given("demo", "--glossary", "terms.tsv"), "--glossary terms.tsv: give NAME=FILE"),
+    "a glossary that is not there": (given("demo", "--glossary", "it=absent.tsv"), "absent.tsv: there is no such file"),
+    "two glossaries of a name": (
+        given("demo", "--glossary", "a=b", "--glossary", "a=c"),
+        "two glossaries are called a",
     ),
     "a limit without a value": (given("demo", "--limit", "texts"), "--limit texts: give NAME=VALUE"),
     "a limit of nothing": (given("demo", "--limit", "texts=0"), "--limit texts=0: Input should be greater than"),
@@ -173,6 +180,24 @@ def test_sighup_reloads_the_models_and_keeps_the_old_ones_if_that_fails(exported
         assert "config.json" in failed["reason"]
         assert service.get("health/ready") == {"status": "ok"}
         assert service.stop(signal.SIGTERM)[0] == 0
+
+
+def test_sighup_reads_the_glossaries_again(exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("dog\tFrauen\n", encoding="utf-8")
+    with running(str(exported), "--port", "0", "--glossary", f"zoo={path}") as service, Client(service.url) as client:
+        assert json.loads(service.err.readline())["event"] == "started"
+        assert "Frauen" in client.translate("two red dogs.", glossary="zoo").text
+        path.write_text("dog\tHäuser\n", encoding="utf-8")
+        service.process.send_signal(signal.SIGHUP)
+        events = [json.loads(service.err.readline())["event"] for _ in range(2)]
+        assert events == ["request", "reloaded"]
+        assert "Häuser" in client.translate("two red dogs.", glossary="zoo").text
+        path.write_text("dog\n", encoding="utf-8")
+        service.process.send_signal(signal.SIGHUP)
+        service.err.readline()
+        assert json.loads(service.err.readline())["event"] == "reload failed"
+        assert "Häuser" in client.translate("two red dogs.", glossary="zoo").text
 
 
 def test_sighup_follows_a_link_to_another_release(exported: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dragoman.alignment.engine_aligner import find_engine_aligner
+from dragoman.alignment.engine_links import find_engine_links
 from dragoman.bulk.folder import count_deaths
 from dragoman.bulk.shard_manifest import BulkSettings, ShardManifest, check_shard
 from dragoman.bundle import Bundle, open_bundle
@@ -176,8 +176,7 @@ def load_pipeline(job: BulkJob) -> Pipeline:
     if (bundle.model_sha256, _store_of(loaded.engine)) != (settings.model, settings.store):
         raise ValueError(f"{job.model} has changed since this run began: give another --out")
     translator = replace(loaded, options=SearchOptions.model_validate(settings.search))
-    aligner = find_engine_aligner(bundle, translator.engine) if job.glossary else None
-    links_of = aligner.links_of if aligner else None
+    links_of = find_engine_links(bundle, translator.engine) if job.glossary else None
     return Pipeline(translator, settings.split, settings.protect, glossary=job.glossary, links_of=links_of)
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any, Final, NoReturn
 
 import typer
 
-from dragoman.alignment.engine_aligner import find_engine_aligner
+from dragoman.alignment.engine_links import find_engine_links
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.cli.progress import show_progress
 from dragoman.cli.translate_alignment import TextAligner
@@ -21,7 +21,6 @@ from dragoman.decoding.options import EngineOptions
 from dragoman.io.durable import Sink, write_durably
 from dragoman.io.progress import part_progress
 from dragoman.translation import file_formats
-from dragoman.translation.apply_glossary import LinksOf
 from dragoman.translation.document import keep_fences
 from dragoman.translation.file_formats import TextLine, Write
 from dragoman.translation.glossary import Glossary, TermUse
@@ -79,16 +78,11 @@ def run_one(request: TranslateRequest) -> None:
             progress = part_progress(shown, whole=total)
             progress("translate", 0)
             is_split = request.split and request.prefix is None
-            links_of = _term_links(bundle, translator) if glossary else None
+            links_of = find_engine_links(bundle, translator.engine) if glossary else None
             pipeline = Pipeline(
                 translator, is_split, request.protect, progress=progress, glossary=glossary, links_of=links_of
             )
             _write(request, lambda inputs: _values(request, pipeline, aligner, inputs))
-
-
-def _term_links(bundle: Bundle, translator: Translator) -> LinksOf | None:
-    aligner = find_engine_aligner(bundle, translator.engine)
-    return aligner.links_of if aligner else None
 
 
 def _load_translator(request: TranslateRequest, bundle: Bundle) -> Translator:

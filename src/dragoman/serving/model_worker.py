@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from dragoman.alignment.engine_aligner import find_engine_aligner
+from dragoman.alignment.engine_links import find_engine_links
 from dragoman.alignment.export_aligner import ExportAligner
 from dragoman.api_schemas import ModelInfo
 from dragoman.bundle import open_bundle
@@ -38,8 +38,7 @@ class ModelWorker:
         self._engine = opened.engine
         self._vocab = bundle.vocab
         self._protects = bundle.info.protects
-        aligner = find_engine_aligner(bundle, opened.engine)
-        self._links_of = aligner.links_of if aligner else None
+        self._links_of = find_engine_links(bundle, opened.engine)
         self.warning = opened.warning
         """A message about a setting of the bundle that the engine cannot follow, if any."""
         self.search = opened.search

@@ -185,12 +185,13 @@ KEY, SHA256 = generate_key()
 
 
 def test_the_openapi_document_has_the_limits_of_the_service(idle: ServiceHarness) -> None:
-    app = idle.create_app(limits=Limits(texts=7, characters=1234, num_best=3, beam_size=5))
+    app = idle.create_app(limits=Limits(texts=7, characters=1234, num_best=3, beam_size=5, glossary_terms=9))
     document = idle.request("GET", "/openapi.json", app).json()
     ours = document["components"]["schemas"]["ServiceRequest"]["properties"]
     text, texts = sorted(ours["texts"]["anyOf"], key=lambda shape: shape["type"], reverse=True)
     assert (text["maxLength"], texts["maxItems"]) == (1234, 7)
     assert (ours["num_best"]["maximum"], ours["prefix"]["maxLength"]) == (3, 1234)
+    assert [shape.get("maxProperties") for shape in ours["glossary"]["anyOf"]] == [None, 9, None]
     assert [shape.get("maximum") for shape in ours["beam_size"]["anyOf"]] == [5, None]
     for content in document["paths"]["/translate"]["post"]["requestBody"]["content"].values():
         assert content["schema"]["properties"]["alternatives"]["maximum"] == 2

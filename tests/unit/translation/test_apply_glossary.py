@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.alignment.aligner import Aligner
-from dragoman.alignment.engine_aligner import find_engine_aligner
+from dragoman.alignment.engine_links import find_engine_links
 from dragoman.api import Model
 from dragoman.decoding.options import EngineOptions
 from dragoman.translation.glossary import TermUse
@@ -40,15 +39,15 @@ def test_a_lower_case_term_has_a_capital_only_at_the_beginning(demo: Model) -> N
 
 def test_the_torch_engine_uses_the_alignment_heads() -> None:
     model = Model.load("demo", EngineOptions("torch"))
-    assert isinstance(find_engine_aligner(model.bundle, model.translator.engine), Aligner)
+    assert find_engine_links(model.bundle, model.translator.engine) is not None
     (found,) = model.details(SENTENCE, glossary={"printer": "Lichtsetzer", "office": "Kontor"})
     assert [term.used for term in found.terms] == [True, True]
     assert found.text.index("Lichtsetzer") < found.text.index("Kontor")
 
 
-def test_without_alignment_heads_there_is_no_aligner(demo: Model) -> None:
+def test_without_alignment_heads_there_are_no_links(demo: Model) -> None:
     bundle = replace(demo.bundle, info=demo.bundle.info.model_copy(update={"alignment_heads": ()}))
-    assert find_engine_aligner(bundle, demo.translator.engine) is None
+    assert find_engine_links(bundle, demo.translator.engine) is None
 
 
 def test_protected_strings_and_layout_survive(demo: Model) -> None:
