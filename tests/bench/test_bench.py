@@ -54,6 +54,7 @@ SMALLEST: dict[str, list[str]] = {
     "data_curve": ["{tmp}/curve", "--sizes", "100", "--time", "60s", *TINY_TRAINING, "--set", "model.num_heads=2"],
     "decode": ["--rounds", "1", "--preset", "tiny", "--batch", "2"],
     "everyday": ["demo", "--dev", "{val}.en.gz", "{val}.de.gz", "--lines", "4"],
+    "glossary": ["--sentences", "2", "--pairs", "20", "--least", "1"],
     "head_removal": [
         "{demo}", "--dev-source", "{val}.en.gz", "--dev-target", "{val}.de.gz", "--source", "{val}.en.gz",
         "--reference", "{val}.de.gz", "--pairs", "2", "--sentences", "2", "--step", "30", "--seeds", "1",
