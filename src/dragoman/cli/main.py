@@ -42,19 +42,25 @@ app = typer.Typer(
 )
 _PANELS: Final = {
     "Train": ("train", "recipes", "plan", "doctor", "example"),
-    "Translate": ("translate", "backtranslate", "serve", "key", "export"),
+    "Translate": ("translate", "backtranslate", "serve", "key", "export", "import"),
     "Measure": ("evaluate", "score"),
     "Look inside": ("inspect", "explain", "align", "triage", "evolve"),
     "Prepare": ("prepare", "peek"),
 }
-"""Commands by help panel; each name is that of a module and of the function in the module."""
+"""Commands by help panel; each name is that of a module and of the function in the module, unless listed below."""
 _WITHOUT_NOTES: Final = ("recipes", "plan", "example", "key", "peek")
 """Commands that print results only, so that --quiet would change nothing."""
 _WITH_TEXT: Final = ("translate", "inspect", "explain")
+_FUNCTIONS: Final = {"import": "import_model"}
+"""The function, and its module, of a command whose name is a keyword of Python."""
 for _panel, _names in _PANELS.items():
     for _name in _names:
-        _command = with_verbosity(getattr(import_module(f"dragoman.cli.{_name}"), _name), _name not in _WITHOUT_NOTES)
-        app.command(rich_help_panel=_panel, cls=TextCommand if _name in _WITH_TEXT else DragomanCommand)(_command)
+        _function = _FUNCTIONS.get(_name, _name)
+        _module = import_module(f"dragoman.cli.{_function}")
+        _command = with_verbosity(getattr(_module, _function), _name not in _WITHOUT_NOTES)
+        app.command(_name, rich_help_panel=_panel, cls=TextCommand if _name in _WITH_TEXT else DragomanCommand)(
+            _command
+        )
 
 
 def _show_version(is_given: bool) -> bool:

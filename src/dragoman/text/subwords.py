@@ -5,6 +5,9 @@ Guarantees:
 - `decode(encode(text)) == text`, repeated spaces included: nothing is normalised here (cleaning does that). The only
   exception is "▁" (U+2581), SentencePiece's symbol for a space, which is decoded as a space.
 - Text is never encoded as a special id: "</s>" in a sentence is four characters.
+
+A vocabulary imported with another tool's model keeps that tool's rules: it may have no bytes, so that UNK occurs; it
+may normalise text; and it may have a language tag, a CONTROL piece beside the special ids, which `encode` puts first.
 """
 
 import hashlib
@@ -60,9 +63,11 @@ class Subwords:
 
     def encode(self, texts: list[str]) -> Ragged:
         """Return the ids of each text, with EOS at the end."""
-        parts = []
+        parts, prefix = [], self.prefix
         for first in range(0, len(texts), SENTENCES_PER_CALL):
             rows = self._encode(texts[first : first + SENTENCES_PER_CALL], first)
+            if prefix:
+                rows = [[*prefix, *row] if len(row) > 1 else row for row in rows]
             parts.append(np.fromiter(chain.from_iterable(rows), self.dtype))
         ids: Ids = np.concatenate([np.empty(0, self.dtype), *parts])
         ends = np.flatnonzero(ids == self._processor.eos_id()) + 1  # EOS stands at ends only: text never becomes it
@@ -77,6 +82,8 @@ class Subwords:
         """
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"subword sampling rate {rate} is out of range: give a number between 0 and 1")
+        if not (self.byte_values >= 0).any():
+            raise ValueError("an imported vocabulary has no subword sampling: set training.subword_sampling to 0")
         for number, text in enumerate(texts):
             encode_utf8(text, number)
         name = " ".join(str(int(part)) for part in key)  # numpy's whole numbers name the same draw as Python's
@@ -96,6 +103,8 @@ class Subwords:
         for token, span in zip(reversed(mapped["ids"]), reversed(mapped["offsets"]), strict=True):
             inside = self._processor.is_byte(token) and span[0] == span[1]
             spans.append(spans[-1] if inside else tuple(span))
+        if len(spans) > 1:
+            spans += [(0, 0)] * len(self.prefix)
         return spans[::-1]
 
     def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> str:
@@ -106,6 +115,12 @@ class Subwords:
     def piece(self, token: int) -> str:
         """Return the SentencePiece piece with this id; "▁" is a space, and "<0x41>" is a byte."""
         return str(self._processor.id_to_piece(self._known(token)))
+
+    @cached_property
+    def prefix(self) -> tuple[int, ...]:
+        """The ids that begin every encoded text: the language tag of an imported vocabulary, else none."""
+        control = [token for token in range(self.size) if self._processor.is_control(token)]
+        return tuple(token for token in control if token not in self.specials)
 
     @cached_property
     def byte_values(self) -> NDArray[np.int16]:

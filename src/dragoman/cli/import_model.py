@@ -1,0 +1,81 @@
+"""`dragoman import`: import a Marian model of OPUS-MT or Hugging Face, after a comparison with its own formulas."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from dragoman.cli.command import complete_path, option, out_option
+from dragoman.cli.verbosity import print_note
+
+if TYPE_CHECKING:
+    from dragoman.translation.import_check import ImportedModel
+
+
+def _complete_package(incomplete: str) -> list[str]:
+    return complete_path(incomplete, (".zip",))
+
+
+def import_model(
+    package: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER|ZIP",
+            help="Hugging Face folder of a Marian model, or OPUS-MT package: folder or zip.",
+            autocompletion=_complete_package,
+        ),
+    ],
+    out: Annotated[Path, out_option("New folder for the imported model.")],
+    tag: Annotated[
+        str | None, option("CODE", "Target language of a model with language tags: deu for >>deu<<.")
+    ] = None,
+    languages: Annotated[
+        str | None, option("CODE,CODE", "Source and target language, as in en,de; default: as in the package.")
+    ] = None,
+    licence: Annotated[str | None, option("TEXT", "Licence of the model; default: as in the package.")] = None,
+    positions: Annotated[
+        str | None,
+        option("hf|marian", "Sinusoids: of transformers (default for its folders) or Marian (default for .npz)."),
+    ] = None,
+) -> None:
+    """Import a Marian model, such as those of OPUS-MT, as a model folder.
+
+    The weights, the vocabulary and the search options are converted; translations are those of the original. Before the
+    folder is written, CTranslate2's scores are compared with the original's formulas. No torch is needed, except for
+    weights in a .bin file. A model that cannot be imported is refused with the reason.
+
+        dragoman import opus-mt-en-de/ --out base/
+
+        dragoman import opus-2020-02-26.zip --languages en,de --out base/
+    """
+    from dragoman.cli.progress import show_progress
+    from dragoman.decoding.checks import check_choice
+    from dragoman.pretrained.marian_model import Positions
+    from dragoman.translation.import_check import ImportRequest
+    from dragoman.translation.import_check import import_model as run_import
+
+    check_choice("--positions", positions, get_args(Positions))
+    codes = None if languages is None else tuple(code.strip() for code in languages.split(","))
+    if codes is not None and (len(codes) != 2 or not all(codes)):
+        raise ValueError(f"--languages {languages} is not a pair: give two codes, as in en,de")
+    request = ImportRequest(package, out, positions, tag, codes, licence)  # type: ignore[arg-type]
+    with show_progress() as progress:
+        imported = run_import(request, progress)
+    print(_describe(imported, out))
+    if imported.bundle.card.licence is None:
+        print_note("note: the package does not say under which licence the model is: give --licence if you know it")
+
+
+def _describe(imported: "ImportedModel", out: Path) -> str:
+    bundle, check = imported.bundle, imported.check
+    lines = [
+        f"{check.texts} sentences of random tokens: ids and translations are the original's; the log-probability of a "
+        f"token differs by {check.largest_difference:.1g} at most",
+        f"imported: {out}: {bundle.info.model.summary}",
+    ]
+    if imported.tag:
+        lines.append(f"every source begins with {imported.tag}")
+    if bundle.info.alignment_heads:
+        head = bundle.info.alignment_heads[0]
+        lines.append(f"word alignment: {head.layer}, head {head.head}, which the model was trained to align with")
+    return "\n".join([*lines, f"to use it: dragoman translate {out} 'A text.'"])

@@ -1,0 +1,1 @@
+"""Models trained elsewhere: Hugging Face's Marian folders and OPUS-MT packages, read without torch."""

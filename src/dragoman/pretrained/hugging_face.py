@@ -1,0 +1,277 @@
+"""Read a folder of Hugging Face's MarianMTModel: config.json, weights, two SentencePiece models and a vocabulary."""
+
+import io
+import json
+from typing import Any, Final
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from dragoman.models.config import TransformerShape
+from dragoman.pretrained.layer_names import layer_names
+from dragoman.pretrained.marian_model import (
+    EOS_TOKEN,
+    PAD_TOKEN,
+    UNK_TOKEN,
+    Array,
+    MarianModel,
+    MarianVocabulary,
+    Origin,
+    Positions,
+)
+from dragoman.pretrained.package import Package, sha256
+from dragoman.pretrained.position_tables import position_table
+
+CONFIG: Final = "config.json"
+_SAFE: Final = "model.safetensors"
+_PICKLED: Final = "pytorch_model.bin"
+_ACTIVATIONS: Final = {
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+    "gelu": "gelu",
+    "quick_gelu": "gelu-sigmoid",
+}
+_LAYER_NORM_EPSILON: Final = 1e-5
+"""torch's default, which transformers uses; Marian has 1e-6."""
+
+_NEVER: Final = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
+"""Options of BART that no Marian model has."""
+
+
+def read_hugging_face(package: Package, positions: Positions | None) -> MarianModel:
+    """Return the model in a Hugging Face folder; raise ValueError with the reason if it is not a Marian model."""
+    config = _read_json(package, CONFIG)
+    shape = _read_shape(package, config)
+    file, content = _find_weights(package)
+    arrays = _load_arrays(package, file, content)
+    source, target = _read_vocabularies(package, config)
+    reader = _ArrayReader(package, arrays)
+    layers = {}
+    for name in layer_names(shape.num_encoder_layers, shape.num_decoder_layers):
+        for part in ("weight", "bias"):
+            layers[f"{name.ours}.{part}"] = reader.take(f"{name.hugging_face}.{part}")
+    stored = {reader.find_positions(f"model.{side}.embed_positions.weight", shape) for side in ("encoder", "decoder")}
+    if len(stored - {None}) > 1:
+        package.refuse("encoder and decoder have different positions: only one kind can be imported")
+    source_embedding, target_embedding, output = reader.take_embeddings()
+    bias = reader.take_optional("final_logits_bias")
+    reader.check_all_taken()
+    for side, vocabulary, matrix in (("source", source, source_embedding), ("target", target, target_embedding)):
+        if len(vocabulary.tokens) != len(matrix):
+            wrong = (
+                f"the {side} vocabulary has {len(vocabulary.tokens):,} tokens, and the embedding {len(matrix):,} rows"
+            )
+            package.refuse(f"{wrong}: give the vocabulary of this model")
+    start = config.get("decoder_start_token_id", config.get("pad_token_id"))
+    if not isinstance(start, int) or not 0 <= start < len(target_embedding):
+        package.refuse(f"decoder_start_token_id {start} is not an id of the target vocabulary: correct {CONFIG}")
+    generation = {**config, **_read_optional_json(package, "generation_config.json")}
+    tokenizer = _read_optional_json(package, "tokenizer_config.json")
+    return MarianModel(
+        origin=Origin(package.name, "Hugging Face MarianMTModel", file, sha256(content), package.find_licence()),
+        shape=shape,
+        positions=positions or next(iter(stored - {None}), None) or "hf",
+        layers=layers,
+        source_embedding=source_embedding,
+        target_embedding=target_embedding,
+        output=output,
+        output_bias=np.zeros(len(output), np.float32) if bias is None else bias.reshape(-1),
+        start=target_embedding[start],
+        source=source,
+        target=target,
+        search={
+            "beam_size": int(generation.get("num_beams") or 4),
+            "penalty": {"formula": "length", "alpha": float(generation.get("length_penalty") or 1.0)},
+        },
+        languages=(tokenizer.get("source_lang"), tokenizer.get("target_lang")),
+        alignment_layer=shape.num_decoder_layers - 1 if package.mentions("transformer-align") else None,
+    )
+
+
+def _read_json(package: Package, name: str) -> dict[str, Any]:
+    try:
+        value = json.loads(package.read_text(name))
+    except json.JSONDecodeError as error:
+        package.refuse(f"{name} is not valid JSON ({error}): give a complete package")
+    if not isinstance(value, dict):
+        package.refuse(f"{name} is not an object: give a complete package")
+    return value
+
+
+def _read_optional_json(package: Package, name: str) -> dict[str, Any]:
+    return _read_json(package, name) if name in package.names else {}
+
+
+def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
+    kind = config.get("model_type")
+    if kind != "marian":
+        package.refuse(f"{CONFIG} has the model type {kind}: only Marian models (model_type marian) can be imported")
+    for encoder, decoder in (
+        ("encoder_ffn_dim", "decoder_ffn_dim"),
+        ("encoder_attention_heads", "decoder_attention_heads"),
+    ):
+        if config.get(encoder) != config.get(decoder):
+            differ = f"{encoder} {config.get(encoder)} and {decoder} {config.get(decoder)} differ"
+            package.refuse(f"{differ}: only models with equal encoder and decoder layers can be imported")
+    if not config.get("scale_embedding"):
+        package.refuse(
+            "scale_embedding is false: only models that multiply embeddings by sqrt(d_model) can be imported"
+        )
+    for name in _NEVER:
+        if config.get(name):
+            package.refuse(
+                f"{name} is true: only models with norms after each sum, as all Marian models, can be imported"
+            )
+    if config.get("static_position_embeddings") is False:
+        package.refuse("static_position_embeddings is false: models with trained positions cannot be imported")
+    activation = _ACTIVATIONS.get(str(config.get("activation_function")))
+    if activation is None:
+        known = ", ".join(_ACTIVATIONS)
+        package.refuse(f"the activation {config.get('activation_function')} is unknown: only {known} can be imported")
+    if int(config["d_model"]) % 2:
+        package.refuse(f"d_model {config['d_model']} is odd: only even dimensions can be imported")
+    return TransformerShape(
+        d_model=config["d_model"],
+        d_ff=config["encoder_ffn_dim"],
+        num_heads=config["encoder_attention_heads"],
+        num_encoder_layers=config["encoder_layers"],
+        num_decoder_layers=config["decoder_layers"],
+        attention_bias=True,
+        output_bias=True,
+        activation=activation,
+        norm="post",
+        norm_epsilon=_LAYER_NORM_EPSILON,
+        dropout=config.get("dropout", 0.1),
+        attention_dropout=config.get("attention_dropout", 0.0),
+        activation_dropout=config.get("activation_dropout", 0.0),
+        max_positions=config.get("max_position_embeddings", 512),
+    )
+
+
+def _find_weights(package: Package) -> tuple[str, bytes]:
+    for name in (_SAFE, _PICKLED):
+        if name in package.names:
+            return name, package.read_weights(name)
+    if any(name.endswith(".index.json") for name in package.names):
+        package.refuse("the weights are in several files: save the model with one file of weights")
+    others = [name for name in package.names if name.endswith((".h5", ".msgpack", ".onnx"))]
+    found = f"only {others[0]}" if others else "no weights"
+    raise package.refusal(f"the folder has {found}: give a folder with {_SAFE} or {_PICKLED}")
+
+
+def _load_arrays(package: Package, name: str, content: bytes) -> dict[str, Array]:
+    if name == _SAFE:
+        try:
+            arrays = load(content)
+        except (SafetensorError, KeyError, TypeError, AttributeError) as error:
+            package.refuse(
+                f"{name} is damaged, or neither in float32 nor in float16 ({error}): save the model in float32"
+            )
+    else:
+        import pickle
+
+        import torch  # only a file of torch's needs it
+
+        try:
+            tensors = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            reason = str(error).partition("\n")[0]
+            package.refuse(f"{name} is damaged, or has more than weights ({reason}): save the model as {_SAFE}")
+        arrays = {key: value.float().numpy() for key, value in tensors.items()}
+    return {key: np.asarray(value, np.float32) for key, value in arrays.items()}
+
+
+def _read_vocabularies(package: Package, config: dict[str, Any]) -> tuple[MarianVocabulary, MarianVocabulary]:
+    if "source.spm" not in package.names and any(name.endswith(".bpe") for name in package.names):
+        package.refuse("its subwords are of subword-nmt (.bpe): only models with SentencePiece can be imported")
+    is_joint = config.get("share_encoder_decoder_embeddings", True)
+    sizes = [config["vocab_size"], config["vocab_size"] if is_joint else config["decoder_vocab_size"]]
+    files = ["vocab.json", "vocab.json" if is_joint else "target_vocab.json"]
+    sides = []
+    for name, size, spm in zip(files, sizes, ("source.spm", "target.spm"), strict=True):
+        tokens = _read_json(package, name)
+        for special in (EOS_TOKEN, UNK_TOKEN):
+            if special not in tokens:
+                package.refuse(f"{name} has no {special}: give a complete package")
+        pad = tokens.get(PAD_TOKEN, config.get("pad_token_id"))
+        sides.append(
+            MarianVocabulary(
+                name_ids(package, name, tokens, size), package.read(spm), pad if pad and pad < size else None
+            )
+        )
+    eos = config.get("eos_token_id")
+    if eos != sides[1].eos:
+        package.refuse(f"eos_token_id {eos} is not the id of {EOS_TOKEN}, {sides[1].eos}: correct {CONFIG}")
+    return sides[0], sides[1]
+
+
+def name_ids(package: Package, file: str, ids: dict[str, int], size: int) -> tuple[str, ...]:
+    """Return the token of every id; an id without a token, and an empty token, gets a name that no text has."""
+    tokens = [f"<id-{number}>" for number in range(size)]
+    for token, number in ids.items():
+        if not isinstance(number, int) or not 0 <= number < size:
+            package.refuse(
+                f"{file} gives {token!r} the id {number}, but the model has {size:,} ids: give its vocabulary"
+            )
+        if token:
+            tokens[number] = token
+    return tuple(tokens)
+
+
+class _ArrayReader:
+    """The arrays of a folder; every array is taken, or the model has a part that would be lost."""
+
+    def __init__(self, package: Package, arrays: dict[str, Array]) -> None:
+        self._package = package
+        self._arrays = arrays
+
+    def take(self, name: str) -> Array:
+        array = self.take_optional(name)
+        if array is None:
+            self._package.refuse(f"the weights have no {name}: give a complete MarianMTModel")
+        return array
+
+    def take_optional(self, name: str) -> Array | None:
+        return self._arrays.pop(name, None)
+
+    def take_embeddings(self) -> tuple[Array, Array, Array]:
+        """Return the embeddings of source and target and the output matrix; a tied matrix is the same object."""
+        shared = self.take_optional("model.shared.weight")
+        source, target, output = (
+            self.take_optional(name)
+            for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+        )
+        source = _first(source, shared)
+        if source is None:
+            self._package.refuse("the weights have no model.shared.weight: give a complete MarianMTModel")
+        target = _first(target, shared, output)
+        if target is None:
+            self._package.refuse("the weights have no model.decoder.embed_tokens.weight: give a complete MarianMTModel")
+        target = source if np.array_equal(source, target) else target
+        return source, target, target if output is None or np.array_equal(output, target) else output
+
+    def find_positions(self, name: str, shape: TransformerShape) -> Positions | None:
+        """Return the kind of a stored position table, or None if no table is stored."""
+        table = self.take_optional(name)
+        if table is None:
+            return None
+        kinds: tuple[Positions, ...] = ("hf", "marian")
+        for kind in kinds:
+            if table.shape == (shape.max_positions, shape.d_model) and np.allclose(
+                table, position_table(kind, *table.shape), rtol=0, atol=1e-4
+            ):
+                return kind
+        raise self._package.refusal(
+            f"{name} has neither Marian's nor transformers' sinusoids: trained positions are not imported"
+        )
+
+    def check_all_taken(self) -> None:
+        if self._arrays:
+            first, count = min(self._arrays), len(self._arrays)
+            self._package.refuse(f"the weights have {first}, which a MarianMTModel has not ({count} unknown)")
+
+
+def _first(*arrays: Array | None) -> Array | None:
+    return next((array for array in arrays if array is not None), None)

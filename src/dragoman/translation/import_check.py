@@ -1,0 +1,162 @@
+"""Import a model trained elsewhere, after a comparison of CTranslate2 with the original's formulas in NumPy.
+
+Three things are compared on sentences of random tokens: the ids of a text, the log-probabilities of its greedy
+translation, and that no other token is more probable there. Needs no torch.
+"""
+
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dragoman.bundle import Bundle, BundleInfo, Card, Export, ExportCheck, open_bundle, write_bundle
+from dragoman.bundle.writing import store_export
+from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+from dragoman.decoding.engine import search
+from dragoman.decoding.options import SearchOptions
+from dragoman.export.ctranslate2 import exportable_heads, weights_file
+from dragoman.io.durable import UNFINISHED, sync_folder
+from dragoman.io.progress import Progress, ignore_progress
+from dragoman.pretrained.conversion import ConvertedModel, convert, map_ids
+from dragoman.pretrained.marian_model import MarianModel, Positions
+from dragoman.pretrained.reading import choose_tag, read_package
+from dragoman.pretrained.reference import ReferenceModel
+from dragoman.text.cleaning import clean_line
+from dragoman.text.vocab import EOS
+
+ENOUGH: Final = 24
+"""The number of sentences to compare: each takes about a second with a model of the paper's base size."""
+
+LARGEST_DIFFERENCE: Final = 1e-3
+"""The largest allowed difference of a token's log-probability. The order of additions alone gives 1e-5."""
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """All options of `dragoman import`."""
+
+    package: Path
+    out: Path
+    positions: Positions | None = None
+    """The kind of sinusoidal positions; None: transformers' for Hugging Face folders, Marian's for .npz."""
+    tag: str | None = None
+    """The code of the target language of a model with language tags, such as deu."""
+    languages: tuple[str, str] | None = None
+    """The codes of the source and the target language; None: those of the package."""
+    licence: str | None = None
+    """The licence of the model; None: that of the package."""
+
+
+class ImportedModel(NamedTuple):
+    """An imported model and the result of the comparison."""
+
+    bundle: Bundle
+    check: ExportCheck
+    tag: str | None
+
+
+def import_model(request: ImportRequest, progress: Progress = ignore_progress) -> ImportedModel:
+    """Import a model, compare it with the original's formulas, and write it as a bundle with an export.
+
+    Raise ValueError if the model cannot be imported or the comparison fails; then nothing is written.
+    """
+    out = request.out.resolve()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"--out {request.out} exists and is not an empty folder: give a new or empty folder")
+    progress("read the package", 0, None)
+    model = read_package(request.package, request.positions)
+    tag = choose_tag(request.package, model, request.tag)
+    try:
+        converted = convert(model, tag)
+    except ValueError as error:
+        raise ValueError(f"{request.package}: cannot import this model: {error}") from error
+    source, target = request.languages or model.languages
+    info = BundleInfo(
+        model=converted.config,
+        search=SearchOptions.model_validate(model.search).model_dump(mode="json"),
+        source_language=source,
+        target_language=target,
+        alignment_heads=converted.alignment_heads,
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}{UNFINISHED}")
+    try:
+        bundle = write_bundle(beside / "bundle", info, converted.weights, converted.vocab, _card(request, model, tag))
+        heads = exportable_heads(bundle)
+        content = weights_file(bundle, "float32", heads)
+        export = Export.unchecked(content, heads=heads)
+        check = check_import(bundle, export, content, model, converted, tag, progress)
+        store_export(bundle.folder, export.model_copy(update={"proof": check}), content)
+        if out.is_dir():
+            out.rmdir()
+        bundle.folder.rename(out)
+        sync_folder(out.parent)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return ImportedModel(open_bundle(out), check, tag)
+
+
+def check_import(
+    bundle: Bundle,
+    export: Export,
+    content: bytes,
+    model: MarianModel,
+    converted: ConvertedModel,
+    tag: str | None,
+    progress: Progress,
+) -> ExportCheck:
+    """Compare CTranslate2 with the original's formulas; raise ValueError if ids, scores or translations differ."""
+    engine = CTranslate2Engine.of(bundle, export, content)
+    reference = ReferenceModel(model)
+    texts = list(filter(None, map(clean_line, model.source.made_up_sentences(ENOUGH))))
+    rows = bundle.vocab.source.encode(texts).rows()
+    for text, row in zip(texts, rows, strict=True):
+        if map_ids(row, converted.source_order) != model.source.encode(text, tag):
+            raise ValueError(f"{bundle.folder}: the ids of {text!r} differ from the original's: report a bug")
+    found = search(engine, rows, SearchOptions(beam_size=1))
+    targets = [result.best.tokens for result in found]
+    differences, num_identical = list[float](), 0
+    for done, (row, target, scores) in enumerate(zip(rows, targets, engine.score(rows, targets), strict=True), 1):
+        wanted = map_ids([*target, EOS], converted.target_order)
+        theirs = reference.log_probabilities(map_ids(row, converted.source_order), wanted)
+        chosen = theirs[np.arange(len(wanted)), wanted]
+        differences += np.abs(chosen - np.array(scores)).tolist()
+        free = len(wanted) - int(found[done - 1].best.cut)  # where the length limit forces the end, others are better
+        num_identical += bool((theirs.max(axis=1)[:free] - chosen[:free] < LARGEST_DIFFERENCE).all())
+        progress("compare with the original's formulas", done, len(rows))
+    largest = max(differences, default=np.inf)
+    if not largest <= LARGEST_DIFFERENCE:  # NaN too
+        raise ValueError(
+            f"{bundle.folder}: a token's log-probability differs from the original's by {largest}: report a bug"
+        )
+    if num_identical < len(rows):
+        wrong = f"only {num_identical} of {len(rows)} translations are the original's"
+        raise ValueError(f"{bundle.folder}: {wrong}: report a bug")
+    return ExportCheck(
+        texts=len(rows),
+        identical=num_identical,
+        largest_difference=largest,
+        mean_difference=sum(differences) / len(differences),
+        held_out=False,
+    )
+
+
+def _card(request: ImportRequest, model: MarianModel, tag: str | None) -> Card:
+    origin = model.origin
+    notes = [
+        f"Imported from {origin.name} ({origin.kind}): {origin.file}, SHA-256 {origin.sha256}.",
+        f"Positions: as in {'transformers' if model.positions == 'hf' else 'Marian'} (--positions {model.positions}).",
+    ]
+    if tag:
+        notes.append(f"Every source begins with the language tag {tag}.")
+    licence = request.licence or origin.licence
+    if licence is None:
+        notes.append("The package does not say under which licence the model is.")
+    return Card(title=origin.name, licence=licence, notes=tuple(notes), sizes=_sizes(model))
+
+
+def _sizes(model: MarianModel) -> dict[str, int]:
+    return {"source tokens": len(model.source.tokens), "target tokens": len(model.target.tokens)}
