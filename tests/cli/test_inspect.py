@@ -431,12 +431,3 @@ def test_without_torch_and_without_an_alignment_head_the_error_names_what_to_ins
     done = bare(TEXT, *MODEL)
     assert done.returncode == 2
     assert "pip install 'dragoman[train]'" in done.stderr
-
-
-@pytest.mark.slow
-def test_without_torch_the_alignment_head_is_shown_and_no_other() -> None:
-    done = bare("Where is the dog?", "--moses", "-")
-    assert (done.returncode, done.stdout) == (0, "0-0 1-1 2-2 3-3\n"), done.stderr
-    refused = bare("Where is the dog?", "--layer", "0")
-    assert refused.returncode == 2
-    assert "--layer" in refused.stderr

@@ -1,5 +1,8 @@
 """Links by the attention that CTranslate2 shows are those that torch finds by the same heads."""
 
+import shutil
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -8,9 +11,11 @@ import pytest
 
 from dragoman.alignment.aligner import Aligner
 from dragoman.alignment.export_aligner import ExportAligner
+from dragoman.alignment.moses import to_moses
 from dragoman.alignment.words import TokenPair, tokenize_pair
 from dragoman.bundle import Bundle, Export, ExportCheck, demo_folder, open_bundle
 from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.bundle.writing import store_alignment_heads
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.options import SearchOptions
 from dragoman.export.ctranslate2 import weights_file
@@ -19,6 +24,7 @@ from dragoman.inspection.exports import moses
 from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.view import choose
 from dragoman.io.durable import FileInfo
+from dragoman.translation.export_check import export_bundle
 from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
@@ -103,11 +109,19 @@ def test_an_export_without_heads_cannot_align() -> None:
         ExportAligner(engine(bundle, ()), bundle.vocab)
 
 
+@pytest.fixture(scope="module")
+def aligning(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A model whose stored head is measured by attention weights, so that its export returns them."""
+    folder = tmp_path_factory.mktemp("aligning") / "model"
+    shutil.copytree(demo_folder(), folder)
+    store_alignment_heads(folder, (cross(0, 2, "read"),))
+    return export_bundle(folder, "float32", TEXTS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [None, "Wo ist denn der Hund?"])
-def test_a_trace_without_torch_is_the_alignment_head_of_a_trace_with_it(target: str | None) -> None:
-    bundle = demo()
-    (head,) = bundle.info.alignment_heads
+def test_a_trace_without_torch_is_the_alignment_head_of_a_trace_with_it(aligning: Bundle, target: str | None) -> None:
+    bundle, (head,) = aligning, aligning.info.alignment_heads
     assert head.head is not None
     with_torch, without = Inspector.of(bundle).trace(TEXTS[0], target), trace_export(bundle, TEXTS[0], target)
     assert (without.source, without.target, without.free) == (with_torch.source, with_torch.target, target is None)
@@ -115,5 +129,31 @@ def test_a_trace_without_torch_is_the_alignment_head_of_a_trace_with_it(target: 
     ((name, weights),) = without.attention.items()
     assert name == f"{head.layer}.{head.head}"
     np.testing.assert_allclose(weights, with_torch.attention[head.layer][[head.head]], atol=1e-5)
-    ours, theirs = choose(without), choose(with_torch)
-    assert moses(without, ours) == moses(with_torch, theirs)
+    assert moses(without, choose(without)) == moses(with_torch, choose(with_torch))
+
+
+@pytest.mark.slow
+def test_inspect_and_align_show_the_alignment_head_where_torch_is_not_installed(
+    aligning: Bundle, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "a.en", tmp_path / "a.de"
+    source.write_text("Where is the dog?\n")
+    target.write_text("Wo ist der Hund?\n")
+    model, files = str(aligning.folder), ["--source", str(source), "--target", str(target)]
+    inspected = without_torch(
+        "inspect", "Where is the dog?", "--target", "Wo ist der Hund?", "--model", model, "--moses", "-"
+    )
+    aligned = without_torch("align", model, *files)
+    expected = Aligner.of(aligning).links(["Where is the dog?"], ["Wo ist der Hund?"])
+    assert inspected.stdout == aligned.stdout == f"{to_moses(expected[0])}\n", inspected.stderr + aligned.stderr
+    for command in (["inspect", "One.", "--model", model, "--layer", "0"], ["align", model, *files, "--layer", "0"]):
+        refused = without_torch(*command)
+        assert refused.returncode == 2
+        assert "--layer" in refused.stderr
+
+
+def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; sys.modules['torch'] = None; sys.argv[0] = 'dragoman'"
+    code += "; from dragoman.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
