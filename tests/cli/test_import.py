@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(folder / "site"), *sys.path])
     command = [sys.executable, "-m", "dragoman", *arguments]
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -159,7 +159,7 @@ class MarianFiles:
         self, folder: Path, readme: str = "---\nlicense: apache-2.0\n---\n* model: transformer-align\n"
     ) -> Path:
         folder.mkdir(parents=True)
-        pad = self.words.target.index("<pad>")
+        pad, start = (side.index("<pad>") for side in (self.words.source, self.words.target))
         config = {
             "architectures": ["MarianMTModel"],
             "model_type": "marian",
@@ -175,13 +175,12 @@ class MarianFiles:
             "max_position_embeddings": 96,
             "scale_embedding": True,
             "pad_token_id": pad,
-            "decoder_start_token_id": pad,
+            "decoder_start_token_id": start,
             "eos_token_id": 0,
-            "forced_eos_token_id": 0,
-            "num_beams": 6,
-            "bad_words_ids": [[pad]],
             **self.config,
         }
+        ids = {"decoder_start_token_id": start, "pad_token_id": pad, "eos_token_id": 0, "forced_eos_token_id": 0}
+        (folder / "generation_config.json").write_text(json.dumps({"num_beams": 6, "bad_words_ids": [[start]], **ids}))
         (folder / "config.json").write_text(json.dumps(config))
         languages = {"source_lang": "en", "target_lang": "de", "separate_vocabs": not self.is_joint}
         (folder / "tokenizer_config.json").write_text(json.dumps(languages))

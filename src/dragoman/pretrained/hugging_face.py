@@ -198,7 +198,9 @@ def _read_vocabularies(package: Package, config: dict[str, Any]) -> tuple[Marian
         pad = tokens.get(PAD_TOKEN, config.get("pad_token_id"))
         sides.append(
             MarianVocabulary(
-                name_ids(package, name, tokens, size), package.read(spm), pad if pad and pad < size else None
+                name_ids(package, name, tokens, size),
+                package.read_sentencepiece(spm),
+                pad if pad and pad < size else None,
             )
         )
     eos = config.get("eos_token_id")

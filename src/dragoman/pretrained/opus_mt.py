@@ -74,7 +74,7 @@ def read_opus_mt(package: Package, positions: Positions | None) -> MarianModel:
     bias = reader.find("decoder_ff_logit_out_b")
     reader.check_all_taken()
     source, target = (
-        MarianVocabulary(_read_vocabulary(package, name, len(matrix)), package.read(spm), None)
+        MarianVocabulary(_read_vocabulary(package, name, len(matrix)), package.read_sentencepiece(spm), None)
         for name, spm, matrix in (
             (files[0], "source.spm", source_embedding),
             (files[-1], "target.spm", target_embedding),

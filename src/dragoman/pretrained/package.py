@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 from zipfile import BadZipFile, ZipFile
 
+import sentencepiece
 import yaml
 
 _MARKERS: Final = ("decoder.yml", "config.json")
@@ -71,6 +72,15 @@ class Package:
     def read_weights(self, name: str) -> bytes:
         """Return the content of a file of weights."""
         return self.read(name, _LARGEST)
+
+    def read_sentencepiece(self, name: str) -> bytes:
+        """Return the content of a SentencePiece model."""
+        content = self.read(name)
+        try:
+            sentencepiece.SentencePieceProcessor(model_proto=content)
+        except RuntimeError as error:
+            self.refuse(f"{name} is not a SentencePiece model ({error}): give a complete package")
+        return content
 
     def read_text(self, name: str) -> str:
         """Return the text of a file in UTF-8."""
