@@ -45,13 +45,16 @@ def plan(
         float, Option(min=0.001, max=1.0, metavar="X", help="Assumed fraction of the devices' peak arithmetic.")
     ] = 0.3,
     precision: Annotated[
-        Literal["float32", "half"], Option(help="Arithmetic: half is bfloat16, or float16 on older devices.")
+        Literal["float32", "half"],
+        Option(metavar="float32|half", help="Arithmetic: half is bfloat16, or float16 on older devices."),
     ] = "half",
-    parallel: Annotated[Literal["ddp", "fsdp"], Option(help="Copies of the weights, or shards.")] = "ddp",
+    parallel: Annotated[
+        Literal["ddp", "fsdp"], Option(metavar="ddp|fsdp", help="Copies of the weights, or shards.")
+    ] = "ddp",
     tokens: Annotated[
         int | None, Option(min=1, metavar="N", help="Tokens of each side in an update; default: recipe's or 25,000.")
     ] = None,
-    pairs: Annotated[int, Option(min=1, metavar="N", help="Pairs in an epoch; default: the paper's.")] = 4_500_000,
+    num_pairs: Annotated[int, Option(min=1, metavar="N", help="Pairs in an epoch; default: the paper's.")] = 4_500_000,
     json_file: Annotated[Path | None, json_option("Write the numbers as JSON")] = None,
 ) -> None:
     """Show the parameters, FLOPs and memory of a model and its components, or its training on a cluster.
@@ -68,7 +71,7 @@ def plan(
     if devices is not None:
         if preset is None:
             raise ValueError(f"--devices {devices} needs a model: give a preset or a recipe")
-        request = ClusterRequest(devices, nodes, network, utilisation, precision, parallel, tokens, pairs)
+        request = ClusterRequest(devices, nodes, network, utilisation, precision, parallel, tokens, num_pairs)
         record = plan_cluster(preset, vocabulary, request)
         _print(record, cluster_page(record), json_file)
         return

@@ -25,7 +25,7 @@ class ClusterRequest:
     precision: Literal["float32", "half"]
     parallel: Literal["ddp", "fsdp"]
     tokens: int | None
-    pairs: int
+    num_pairs: int
 
 
 def plan_cluster(name: str, vocabulary: int, request: ClusterRequest) -> Record:
@@ -41,7 +41,7 @@ def plan_cluster(name: str, vocabulary: int, request: ClusterRequest) -> Record:
     rounds = ceil(num_batches / num_devices)
     memory = device_memory(config, at_once, num_devices, request.parallel, request.precision)
     seconds = update_time(config, rounds * at_once, cluster, request.parallel)
-    updates_per_epoch = max(1, round(request.pairs * cost.SENTENCE / (num_batches * at_once)))
+    updates_per_epoch = max(1, round(request.num_pairs * cost.SENTENCE / (num_batches * at_once)))
     paper = next((run for known, run in cost.TABLE_2.items() if preset(known, vocabulary) == config), None)
     return {
         "name": name,
@@ -62,7 +62,7 @@ def plan_cluster(name: str, vocabulary: int, request: ClusterRequest) -> Record:
         "limit": "memory" if memory.peak > device.memory * 1e9 else seconds.limit,
         "flops_per_update": cost.training_flops(config, num_batches * at_once),
         "updates": updates,
-        "pairs": request.pairs,
+        "pairs": request.num_pairs,
         "epoch_seconds": updates_per_epoch * seconds.total,
         "training_seconds": updates * seconds.total,
         "table_2": paper and paper.compared(config),

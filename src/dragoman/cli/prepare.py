@@ -38,7 +38,7 @@ def prepare(
     ray: Annotated[bool, Option("--ray", help="Run on Ray, at $RAY_ADDRESS or else locally.")] = False,
     verify: Annotated[
         Path | None,
-        Option(metavar="DIR", help="Check the SHA-256 of all files of a prepared folder, and do nothing else."),
+        Option(metavar="FOLDER", help="Check the SHA-256 of all files of a prepared folder, and do nothing else."),
     ] = None,
 ) -> None:
     """Clean text files, learn subwords, and write shards ready for training.
