@@ -49,6 +49,7 @@ FILES = {
     "bad.jsonl": '{"text": "One dog."}\n{"text": 3}\n',
     "broken.jsonl": '{"text": "One dog."\n',
     "table.csv": "a,b\n",
+    "twice.tsv": "dog\tHund\ncat\tKatze\ndog\tKöter\n",
     "gold.talp": "0-0\n",
     "three.csv": "id,English,German\n1,One dog.,Ein Hund.\n",
     "quote.csv": 'en,de\n"One dog.,Ein Hund.\n',
@@ -88,6 +89,10 @@ translate v1 --input broken.jsonl
 translate v1 --input table.csv
 translate v1 --input a.en --output absent/a.de
 translate v1 --protect --no-split --prefix Ein "One dog." "Two dogs."
+translate v1 --glossary absent.tsv "One dog."
+translate v1 --glossary a.en "One dog."
+translate v1 --glossary twice.tsv "One dog."
+translate v1 --terms "One dog."
 translate v1 --shards a.en
 translate v1 --shards 'absent*.en' --out out
 translate v1 --shards a.en --out out --shard-index 3/2

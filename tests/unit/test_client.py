@@ -134,6 +134,8 @@ def test_without_the_right_key_the_refusal_says_so(key: str | None, words: str) 
         ({"num_best": 0}, 422, "num_best: "),
         ({"num_best": 3, "beam_size": 2}, 400, "num_best 3 exceeds beam_size 2"),
         ({"penalty": LengthPenalty(alpha=10.0), "num_best": 0}, 422, "num_best: "),
+        ({"glossary": "it"}, 400, "unknown glossary 'it'"),
+        ({"glossary": {"station": ""}}, 400, "glossary, term 1: "),
         ({"prefix": "Wo"}, 400, "prefix needs a single sentence"),
         ({"prefix": "Wo", "protect": False}, 400, "prefix needs a single sentence"),
     ],

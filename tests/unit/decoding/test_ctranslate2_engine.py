@@ -254,6 +254,23 @@ def test_a_prefix_longer_than_the_limit_is_written_and_then_the_end(some: Both) 
     assert found[2].best.tokens == (5, 9)
 
 
+@pytest.mark.parametrize("num_best", [1, 3])
+def test_completions_begin_with_their_prefixes_and_have_true_scores(some: Both, num_best: int) -> None:
+    rows, draw = sources(some, 7), random.Random(3)
+    ids = range(NUM_SPECIALS, some.bundle.info.model.target_vocabulary)
+    prefixes = [draw.choices(ids, k=1 + place % 4) for place in range(len(rows))]
+    options = SearchOptions(beam_size=4, num_best=num_best, max_length={"extra": 4})
+    for engine in (some.torch, some.other):
+        found = engine.complete(rows, options, prefixes)
+        assert len(found) == len(rows)
+        for prefix, result in zip(prefixes, found, strict=True):
+            assert 1 <= len(result.hypotheses) <= num_best
+            assert all(list(one.tokens[: len(prefix)]) == prefix for one in result.hypotheses)
+            scores = [one.score for one in result.hypotheses]
+            assert scores == sorted(scores, reverse=True)
+        true_scores(some, rows, found)
+
+
 def test_as_many_prefixes_as_sources_are_needed(golden: Both) -> None:
     with pytest.raises(ValueError, match="1 prefixes for 2 sources"):
         search(golden.other, sources(golden, 2), SearchOptions(), [[5]])
