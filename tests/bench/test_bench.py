@@ -55,6 +55,10 @@ SMALLEST: dict[str, list[str]] = {
     "decode": ["--rounds", "1", "--preset", "tiny", "--batch", "2"],
     "everyday": ["demo", "--dev", "{val}.en.gz", "{val}.de.gz", "--lines", "4"],
     "glossary": ["--sentences", "2", "--pairs", "20", "--least", "1"],
+    "finetune": [
+        "{tmp}/finetune", "--sizes", "60", "--time", "2s", "--lines", "5", "--set", "training.stop.updates=2",
+        "--set", "training.schedule.warmup=1", "--set", "training.batch.tokens=100",
+    ],
     "head_removal": [
         "{demo}", "--dev-source", "{val}.en.gz", "--dev-target", "{val}.de.gz", "--source", "{val}.en.gz",
         "--reference", "{val}.de.gz", "--pairs", "2", "--sentences", "2", "--step", "30", "--seeds", "1",
