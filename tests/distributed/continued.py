@@ -1,6 +1,7 @@
 """A run up to this update, from wherever it was left: python continued.py FOLDER UPDATES ddp|fsdp [BATCHES_PER_UPDATE].
 
-Once for each process with torch's environment of ranks, or without it for one alone. The first prints its losses.
+Once for each process with torch's environment of ranks, or without it for one alone. The first prints its losses and
+leaves the weights in FOLDER/weights.pt; each adds the indices of the batches it trained on to FOLDER/batches-RANK.
 """
 
 import json
@@ -10,11 +11,23 @@ from pathlib import Path
 import torch
 from together import BATCHES_PER_UPDATE, SHAPES, Random
 
+from dragoman.data.batches import Batch
 from dragoman.models.build import build
 from dragoman.training.config import TrainingConfig
 from dragoman.training.parallel import init_group
 from dragoman.training.randomness import seed_weights
 from dragoman.training.trainer import Event, Trainer
+
+
+class Recorded(Random):
+    """Keeps the indices of its batches."""
+
+    def __init__(self) -> None:
+        self.indices: list[int] = []
+
+    def __call__(self, index: int) -> Batch:
+        self.indices.append(index)
+        return super().__call__(index)
 
 
 def main() -> None:
@@ -41,9 +54,18 @@ def main() -> None:
         seed_weights(1)
         config = TrainingConfig.model_validate(settings)
         model = build(SHAPES["transformer"])
-        scores = {"bleu": 0.0, "loss": 1.0}
-        Trainer(model, Random(), config, lambda _: scores, folder, group=group, on_event=on_event).run()
+        reader = Recorded()
+
+        def validate(_: object) -> dict[str, float]:
+            return {"bleu": float(trainer.update), "loss": 1.0}  # the last weights are the best
+
+        trainer = Trainer(model, reader, config, validate, folder, group=group, on_event=on_event)
+        outcome = trainer.run()
+        trained = [index for index in reader.indices if index < updates * batches]  # a loader may read ahead
+        with (folder / f"batches-{group.rank}").open("a") as file:
+            print(*trained, sep="\n", file=file)
         if group.is_first:
+            torch.save(dict(outcome.weights), folder / "weights.pt")
             print(json.dumps(losses))
 
 

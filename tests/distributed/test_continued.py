@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 SCRIPT = Path(__file__).with_name("continued.py")
-SECONDS = 150
+SECONDS = 300
 
 
 def run(folder: Path, processes: int, updates: int, parallel: str = "ddp", *more: str) -> dict[int, float]:
@@ -49,3 +50,20 @@ def test_another_number_of_processes_goes_on_where_the_first_stopped(
     assert list(continued) == list(range(11, 21))
     assert begun | continued == pytest.approx(straight, rel=1e-3)
     assert continued[20] != pytest.approx(straight[19], rel=1e-3)  # the losses of other batches would be seen
+
+
+@pytest.mark.slow
+def test_two_processes_then_four_then_one_train_on_the_same_batches_to_the_same_weights(tmp_path: Path) -> None:
+    """As after the loss of hosts, or when more join: each batch once, in its update."""
+    alone, elastic = tmp_path / "alone", tmp_path / "elastic"
+    run(alone, 1, 16)
+    losses: dict[int, float] = {}
+    for processes, updates in ((2, 7), (4, 12), (1, 16)):
+        losses |= run(elastic, processes, updates)
+    assert list(losses) == list(range(1, 17))
+    files = sorted(elastic.glob("batches-*"))
+    assert len(files) == 4
+    assert sorted(int(word) for file in files for word in file.read_text().split()) == list(range(16 * 4))
+    weights, expected = (torch.load(folder / "weights.pt") for folder in (elastic, alone))
+    for name, weight in expected.items():
+        torch.testing.assert_close(weights[name], weight, rtol=1e-3, atol=1e-5)
