@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "standin"))
-from build import BuildError, build
+from build_standin import BuildError, build
 
 SECONDS = 240
 

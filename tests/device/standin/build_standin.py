@@ -1,4 +1,4 @@
-"""Build the stand-in accelerator into a cached folder, once for each version of its source: python build.py
+"""Build the stand-in accelerator into a cached folder, once for each version of its source: python build_standin.py
 
 The folder, which is printed, is all that Python needs in its path.
 """
