@@ -91,7 +91,10 @@ class Words:
     def made(
         english: list[str], german: list[str], sizes: tuple[int, int], joint: bool = True, tags: tuple[str, ...] = ()
     ) -> "Words":
-        spms = train_spm(english, sizes[0]), train_spm(german, sizes[1])
+        # As OPUS-MT does: a run of characters that a side lacks is one unknown token there, and several here.
+        spms = tuple(
+            train_spm(lines, size, character_coverage=1.0) for lines, size in zip((english, german), sizes, strict=True)
+        )
         first = ["</s>", "<unk>", *tags]
         sides = [pieces_of(spm) for spm in spms]
         if joint:

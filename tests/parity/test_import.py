@@ -20,9 +20,9 @@ from dragoman.decoding.options import EngineOptions, LengthLimit, SearchOptions
 from dragoman.models.transformer import Transformer
 from dragoman.models.weights import load_weights
 from dragoman.pretrained.conversion import ConvertedModel, convert
+from dragoman.pretrained.formats import read_package
 from dragoman.pretrained.marian_model import MarianModel
 from dragoman.pretrained.position_tables import position_table
-from dragoman.pretrained.reading import read_package
 from dragoman.pretrained.reference import ReferenceModel
 from dragoman.text.vocab import BOS, EOS
 from dragoman.translation.import_check import ImportRequest, import_model
@@ -162,7 +162,7 @@ def test_twelve_thousand_lines_have_the_ids_of_transformers(
     kind: Literal["joint", "separate"], shared_data: Path, tmp_path: Path
 ) -> None:
     english, german = (read_lines(shared_data, f"train.{code}.gz", 12_000) for code in ("en", "de"))
-    words = Words.made(english[:4_000], german[:4_000], (1_500, 1_800), joint=kind == "joint")
+    words = Words.made(english, german, (1_500, 1_800), joint=kind == "joint")
     folder = MarianFiles(words).hugging_face(tmp_path / "model")
     converted = convert(read_package(folder), None)
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
@@ -174,6 +174,8 @@ def test_twelve_thousand_lines_have_the_ids_of_transformers(
         expected = tokenizer(**given)["input_ids"]
         found = [old_ids(row, order) for row in side.encode(lines).rows()]
         assert sum(one != other for one, other in zip(found, expected, strict=True)) == 0
+        if kind == "separate" and not options:
+            continue  # transformers decodes with the target's vocabulary alone
         texts = [side.decode(row) for row in side.encode(lines[:500]).rows()]
         assert texts == [
             tokenizer.decode(row, skip_special_tokens=True, clean_up_tokenization_spaces=False)

@@ -6,7 +6,7 @@ from functools import partial
 from operator import is_, not_
 from typing import Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, field_serializer
 
 from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.file_names import EXPORTED
@@ -21,14 +21,16 @@ Store = Literal["float32", "float16"]
 ExportStore = Literal["float32", "int16", "int8"]
 """The data type of an export's matrices: float32, or quantised to int16 or int8."""
 
+_LATER_KEYS: Final = {"activation": "relu", "output_bias": False}
+"""Keys of the architecture that older bundles lack, with their defaults."""
 _LANGUAGE: Final = re.compile(r"[a-z]{2}(?:[-_]\w+)*$")
 
 
 class BundleInfo(Config):
     """The content of config.json: the architecture, the search options and the languages of the model.
 
-    Empty alignment heads and an unset `protect`, like empty exports in the manifest, are omitted, so that older bundles
-    keep their hashes.
+    Empty alignment heads, an unset `protect` and defaults of later keys of the architecture, like empty exports in the
+    manifest, are omitted, so that older bundles keep their hashes.
     """
 
     format_version: Literal[1] = Field(1, description="version of the bundle format")
@@ -43,6 +45,11 @@ class BundleInfo(Config):
         exclude_if=partial(is_, None),
         description="true: translations keep placeholders, addresses, code, emoji and digits; null: by the languages",
     )
+
+    @field_serializer("model", mode="wrap")
+    def _omit_later_keys(self, model: ModelConfig, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        values: dict[str, JsonValue] = handler(model)
+        return {key: value for key, value in values.items() if key not in _LATER_KEYS or value != _LATER_KEYS[key]}
 
     @property
     def protects(self) -> bool:

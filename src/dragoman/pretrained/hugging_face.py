@@ -8,6 +8,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from dragoman.device import CPU
 from dragoman.models.config import TransformerShape
 from dragoman.pretrained.layer_names import layer_names
 from dragoman.pretrained.marian_model import (
@@ -175,7 +176,7 @@ def _load_arrays(package: Package, name: str, content: bytes) -> dict[str, Array
         import torch  # only a file of torch's needs it
 
         try:
-            tensors = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            tensors = torch.load(io.BytesIO(content), map_location=CPU, weights_only=True)
         except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
             reason = str(error).partition("\n")[0]
             package.refuse(f"{name} is damaged, or has more than weights ({reason}): save the model as {_SAFE}")

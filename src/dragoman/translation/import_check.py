@@ -21,8 +21,8 @@ from dragoman.export.ctranslate2 import exportable_heads, weights_file
 from dragoman.io.durable import UNFINISHED, sync_folder
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.pretrained.conversion import ConvertedModel, convert, map_ids
+from dragoman.pretrained.formats import choose_tag, read_package
 from dragoman.pretrained.marian_model import MarianModel, Positions
-from dragoman.pretrained.reading import choose_tag, read_package
 from dragoman.pretrained.reference import ReferenceModel
 from dragoman.text.cleaning import clean_line
 from dragoman.text.vocab import EOS

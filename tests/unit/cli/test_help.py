@@ -13,7 +13,7 @@ COMMANDS: dict[str, Any] = typer.main.get_group(app).commands
 ROOT = "dragoman"
 
 READ = {"--source", "--target", "--pairs", "--reference", "--input", "--gold", "--texts", "--trace", "--keys"}
-READ |= {"--held-out-source", "--held-out-target", "--held-out-pairs"}
+READ |= {"--held-out-source", "--held-out-target", "--held-out-pairs", "--glossary", "--keep-source"}
 WRITTEN = {"--output", "--json", "--html", "--csv", "--moses", "--save", "--grid"}
 """A second file of a command is named by its format or content."""
 
@@ -49,8 +49,8 @@ def test_options_follow_one_convention(command: str) -> None:
     for option in options(command):
         name, metavar = option.opts[0], option.metavar
         assert (metavar == "DIR") == (name == "--out"), name
-        assert (metavar == "FILE") == (name in READ | WRITTEN) or metavar == "TEXT", name
-        assert (metavar == "MODEL") == (name in ("--model", "--reverse")), name
+        assert (metavar in ("FILE", "NAME=FILE")) == (name in READ | WRITTEN) or metavar == "TEXT", name
+        assert (metavar == "MODEL") == (name in ("--model", "--reverse", "--from")), name
         assert metavar or option.is_flag, name
 
 

@@ -10,7 +10,7 @@ import pytest
 from marian_packages import MarianFiles, Words, train_spm
 from safetensors.numpy import load_file, save_file
 
-from dragoman.pretrained.reading import choose_tag, read_package
+from dragoman.pretrained.formats import choose_tag, read_package
 
 
 @pytest.mark.parametrize(
