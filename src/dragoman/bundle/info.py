@@ -4,9 +4,9 @@ import hashlib
 import re
 from functools import partial
 from operator import is_, not_
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, field_serializer
+from pydantic import Field, JsonValue, field_serializer
 
 from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.file_names import EXPORTED
@@ -46,9 +46,9 @@ class BundleInfo(Config):
         description="true: translations keep placeholders, addresses, code, emoji and digits; null: by the languages",
     )
 
-    @field_serializer("model", mode="wrap")
-    def _omit_later_keys(self, model: ModelConfig, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        values: dict[str, JsonValue] = handler(model)
+    @field_serializer("model")
+    def _omit_later_keys(self, model: ModelConfig) -> dict[str, Any]:
+        values = model.model_dump(mode="json")
         return {key: value for key, value in values.items() if key not in _LATER_KEYS or value != _LATER_KEYS[key]}
 
     @property
