@@ -120,7 +120,7 @@ class FinetuneInputs:
     def epoch(self) -> float:
         """The number of tokens in all pairs that an epoch reads: the new pairs, and as many old pairs or fewer."""
         new = self.census.pairs - self.split
-        old = kept_weight(0.5, new, self.num_old) * self.num_old if self.num_old else 0.0
+        old = kept_weight(0.5, float(new), self.num_old) * self.num_old if self.num_old else 0.0
         return self.census.tokens * (new + old)
 
     @property
@@ -281,7 +281,9 @@ def _explain_choices(inputs: FinetuneInputs, recipe: Recipe, parent: Bundle) -> 
     yield PlanChoice("data", f"{census.pairs:,} pairs", tokens)
     if inputs.num_old:
         weight = (
-            kept_weight(recipe.init.keep.share, census.pairs, inputs.num_old) if recipe.init and recipe.init.keep else 0
+            kept_weight(recipe.init.keep.share, float(census.pairs), inputs.num_old)
+            if recipe.init and recipe.init.keep
+            else 0
         )
         what = "sentences, translated by the parent" if inputs.is_rehearsed else "pairs"
         share = (

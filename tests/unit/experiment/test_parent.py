@@ -269,9 +269,9 @@ def test_old_text_without_translations_is_translated_once_by_the_parent(
 
 
 def test_the_share_of_old_pairs_follows_from_the_number_of_new_pairs() -> None:
-    assert kept_weight(0.5, 1000, 4000) == 0.25
-    assert kept_weight(0.75, 1000, 6000) == 0.5
-    assert kept_weight(0.5, 1000, 100) == 2.0  # no old pair more than twice
+    assert kept_weight(0.5, 1000.0, 4000) == 0.25
+    assert kept_weight(0.75, 1000.0, 6000) == 0.5
+    assert kept_weight(0.5, 1000.0, 100) == 2.0  # no old pair more than twice
     assert [num_held_out(500, num) for num in (5, 70, 9000)] == [1, 7, 500]
     assert [num_read(num, 1000) for num in (700, 40_000, 41_000)] == [700, 40_000, 20_000]
     assert [num_rehearsed(num, 1500) for num in (700, 90_000)] == [700, 3000]
