@@ -207,7 +207,7 @@ class Torchrun(Launcher):
         train_model(request.out, self._group, on_event, request.command, request.tensorboard)
 
 
-def default_launcher(device: str, timeout: float) -> Launcher:
+def default_launcher(device: str = AUTO, timeout: float = parse_duration(TIMEOUT)) -> Launcher:
     """Return the launcher for a device: under torchrun, Torchrun; in the main thread, LocalProcesses; else Launcher.
 
     Only the main thread can handle signals and supervise processes.
