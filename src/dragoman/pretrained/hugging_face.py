@@ -48,7 +48,7 @@ def read_hugging_face(package: Package, positions: Positions | None) -> MarianMo
     file, content = _find_weights(package)
     arrays = _load_arrays(package, file, content)
     source, target = _read_vocabularies(package, config)
-    reader = _ArrayReader(package, arrays)
+    reader = _HuggingFaceArrays(package, arrays)
     layers = {}
     for name in layer_names(shape.num_encoder_layers, shape.num_decoder_layers):
         for part in ("weight", "bias"):
@@ -223,7 +223,7 @@ def name_ids(package: Package, file: str, ids: dict[str, int], size: int) -> tup
     return tuple(tokens)
 
 
-class _ArrayReader:
+class _HuggingFaceArrays:
     """The arrays of a folder; every array is taken, or the model has a part that would be lost."""
 
     def __init__(self, package: Package, arrays: dict[str, Array]) -> None:

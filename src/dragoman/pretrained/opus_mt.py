@@ -63,7 +63,7 @@ def read_opus_mt(package: Package, positions: Positions | None) -> MarianModel:
     shape = _read_shape(package, config)
     if "Wpos" in arrays:
         package.refuse("it has trained positions (Wpos): only models with sinusoidal positions can be imported")
-    reader = _ArrayReader(package, arrays)
+    reader = _MarianArrays(package, arrays)
     layers: dict[str, Array] = {}
     for name in layer_names(shape.num_encoder_layers, shape.num_decoder_layers):
         layers |= reader.take_norm(name.ours, name.marian) if name.is_norm else reader.take_linear(name)
@@ -187,7 +187,7 @@ def _read_penalty(decoder: dict[str, Any]) -> dict[str, Any]:
     return {"formula": "length", "alpha": alpha} if alpha else {"formula": "none"}
 
 
-class _ArrayReader:
+class _MarianArrays:
     """The arrays of an .npz, whose matrices have the input first; every array is taken."""
 
     def __init__(self, package: Package, arrays: dict[str, Array]) -> None:
