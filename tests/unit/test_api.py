@@ -264,7 +264,7 @@ threads True is not a positive integer: give 1 or more
 unknown engine Torch: give auto, ctranslate2 or torch
 unknown engine cuda: give auto, ctranslate2 or torch
 unknown engine 7: give auto, ctranslate2 or torch
-unknown compute int4: give float32, int16 or int8
+unknown compute int4: give float32, int16, int8 or float16
 beam_size 0 is not a positive integer: give 1 or more
 beam_size 2.5 is not a positive integer: give 1 or more
 beam_size 100,000 is too large: give 1,000 or less
