@@ -80,7 +80,7 @@ class ModelInfo(ModelRef):
     alpha: float = Field(description="strength of the default length penalty")
     aligns: bool = Field(description="true if the model can return word alignments")
     protects: bool = Field(False, description="true if the model keeps placeholders, addresses, ... by default")
-    compute: str = Field(description="compute type of matrix products: float32, int16 or int8")
+    compute: str = Field(description="compute type of matrix products: float32, int16, int8 or float16")
 
 
 class ModelList(ResponseSchema):

@@ -74,7 +74,10 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "any origin": (given("demo", "--allow-origin", "*"), "--allow-origin * is invalid"),
     "no such file of keys": (lambda f: ["demo", "--keys", str(f / "keys.yaml")], "keys.yaml: "),
     "a file without keys": (empty_keys, "keys.yaml: no keys"),
-    "an unknown way to compute": (given("demo", "--compute", "int4"), "--compute int4: give float32, int16 or int8"),
+    "an unknown way to compute": (
+        given("demo", "--compute", "int4"),
+        "--compute int4: give float32, int16, int8 or float16",
+    ),
 }
 
 

@@ -119,7 +119,10 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "Parquet by another name": (with_input(b"PAR1", "a.en"), "rename the file to .parquet, or give --format parquet"),
     "an unknown format": (given("--format", "csv"), "--format csv: give text, jsonl or parquet"),
     "an unknown engine": (given("a", "--engine", "onnx"), "--engine onnx: give auto, ctranslate2 or torch"),
-    "an unknown way to compute": (given("a", "--compute", "int4"), "--compute int4: give float32, int16 or int8"),
+    "an unknown way to compute": (
+        given("a", "--compute", "int4"),
+        "--compute int4: give float32, int16, int8 or float16",
+    ),
     "a field of a text": (given("a", "--field", "b"), "--field and --into need JSON lines or Parquet"),
     "a text as JSON": (given("a", "--format", "jsonl"), "--format jsonl needs a file or standard input"),
     "Parquet to standard output": (lambda f: with_parquet(text=["a"])(f)[:3], "give --input and --output"),

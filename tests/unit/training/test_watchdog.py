@@ -18,7 +18,7 @@ class World:
     def __init__(self, folder: Path, world_size: int, per_host: int, timeout: float = 600.0) -> None:
         self.now, self.reports = 0.0, []  # type: tuple[float, list[tuple[int, int, str]]]
         (folder / ".marks").mkdir()
-        self.watchdogs = [self.watchdog(folder, Group(rank, world_size, timeout)) for rank in range(world_size)]
+        self.watchdogs = [self.watchdog(folder, Group(rank, world_size, timeout=timeout)) for rank in range(world_size)]
         for rank, watchdog in enumerate(self.watchdogs):
             watchdog._mark = watchdog._mark._replace(host=f"host{rank // per_host}")
             watchdog._is_deputy = rank > 0 and (rank == 1 or rank % per_host == 0)
