@@ -65,7 +65,7 @@ class Step:
         twice = partial(r_drop_then_gradient, on_truth=on_truth, elsewhere=elsewhere, alpha=1.0)
         for chunk_loss in (plain, twice):
             hidden = self.model.hidden(self.model.encode(self.source), shifted(self.target)).flatten(0, 1)
-            loss = apply_projected(hidden, self.model.projection.weight, self.target.flatten(), chunk_loss)
+            loss = apply_projected(hidden, self.model.projection.weight, None, self.target.flatten(), chunk_loss)
             loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
         self.optimizer.step()
