@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,6 +30,9 @@ RESTARTS: Final = 10
 
 SECONDS_TO_STOP: Final = 300
 """The time for a validation and a checkpoint after a signal, before torch kills the training processes."""
+
+_SECONDS_FOR_MESSAGE: Final = 5.0
+"""The time in which the first process ends torchrun and prints the error; others, as on other machines, wait for it."""
 
 USER_ERROR: Final = 2
 """The exit code for an error that the user has to fix."""
@@ -157,7 +161,10 @@ class Torchrun(Launcher):
             if os.getppid() == self._agent:
                 print(f"{describe_loss(error)}; resuming from the last checkpoint", file=sys.stderr, flush=True)
             os._exit(1)  # a checkpoint that is still being written waits for the lost process
-        if isinstance(error, ValueError) or (isinstance(error, SystemExit) and error.code == USER_ERROR):
+        if isinstance(error, SystemExit) and error.code == USER_ERROR:
+            time.sleep(_SECONDS_FOR_MESSAGE)  # usually torchrun ends us meanwhile
+            self._end_torchrun()
+        elif isinstance(error, ValueError):
             self._end_torchrun()
 
     def _end_torchrun(self) -> None:
