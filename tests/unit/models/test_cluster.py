@@ -16,7 +16,7 @@ from dragoman.models.cluster import (
 from dragoman.models.presets import preset
 
 BASE = preset("paper-base")
-DEVICE = DeviceFigures(memory=10, bandwidth=100, float32=2, half=8, link=50, source="made up")
+DEVICE = DeviceFigures(memory=10.0, bandwidth=100.0, float32=2.0, half=8.0, link=50.0, source="made up")
 
 
 def test_ddp_sends_every_gradient_twice_but_for_its_own_part() -> None:
