@@ -111,16 +111,17 @@ class AlignRequest:
 
     def align_by_export(self, bundle: "Bundle", sources: list[str], targets: list[str]) -> "list[Links]":
         """Return the links by the stored alignment head of one model, which needs no torch."""
-        from dragoman.alignment.export_aligner import ExportAligner
+        from dragoman.alignment.export_aligner import ExportAligner, find_export_obstacle
         from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
-        from dragoman.export.obstacles import find_alignment_obstacle
 
         options = {"search": self.search or None, "layer": self.layer, "reverse": self.reverse}
         others = [name for name, value in options.items() if value is not None]
-        reason = f"--{others[0]} needs torch" if others else find_alignment_obstacle(bundle.info.alignment_heads)
-        if reason is not None:
-            raise ValueError(f"{reason}: pip install 'dragoman[train]'")
-        return ExportAligner(CTranslate2Engine.load(bundle), bundle.vocab).links_of(sources, targets)
+        if others:
+            raise ValueError(f"--{others[0]} needs torch: pip install 'dragoman[train]'")
+        engine = CTranslate2Engine.load(bundle)
+        if reason := find_export_obstacle(bundle, engine):
+            raise ValueError(f"{reason}; torch aligns: pip install 'dragoman[train]'")
+        return ExportAligner(engine, bundle.vocab).links_of(sources, targets)
 
     def write(
         self, links: "dict[str, list[Links]]", sources: list[str], targets: list[str], gold: "list[Gold] | None"
