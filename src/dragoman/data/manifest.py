@@ -39,7 +39,7 @@ class Manifest(Config):
     corpora: tuple[PreparedCorpus, ...] = Field(description="corpora, in order")
     vocabulary: tuple[FileInfo, ...] = Field(description="vocabulary files")
     cells: FileInfo | None = Field(None, description="table of the length cells of all shards; absent in format 1")
-    settings: dict[str, JsonValue] = Field({}, description="configuration, and size and modification time of inputs")
+    settings: dict[str, JsonValue] = Field({}, description="configuration, and the state of input files")
     counts: dict[str, int] = Field({}, description="number of pairs read and kept")
 
     @property

@@ -44,7 +44,7 @@ from dragoman.data.prepare_tasks import (
 from dragoman.data.shards import DAMAGED, to_lists
 from dragoman.data.text_changes import TextPair
 from dragoman.data.word_links import attach_links, no_links
-from dragoman.io.durable import UNFINISHED, DamageError, FileInfo, find_damage, verify_files, write_durably
+from dragoman.io.durable import UNFINISHED, DamageError, FileInfo, find_damage, hash_file, verify_files, write_durably
 from dragoman.io.lock import locked
 from dragoman.io.processes import in_processes
 from dragoman.io.progress import Progress, ignore_progress
@@ -64,7 +64,7 @@ Do = Callable[[Callable[[int], Any], Sequence[int]], Iterator[Any]]
 """A function that maps another function over numbers, in processes or on a cluster; it yields the results in order."""
 
 Settings = dict[str, Any]
-"""The configuration as JSON, and the size and modification time of the input files."""
+"""The configuration as JSON, the size and modification time of the input files and, in a manifest, their SHA-256."""
 
 
 class PrepareConfig(Config):
@@ -136,6 +136,7 @@ class _Preparation:
     def finish(self, settings: Settings) -> None:
         """Run all stages that are not complete, and write the manifest last."""
         config, folder = self.config, self.folder
+        hashes = self._hash(list(settings["files"]))
         chunked = [self._read(corpus) for corpus in config.corpora]
         held_out = hold_out(config.held_out, config.clean) if config.held_out else None
         reports = {part.corpus.name: self._clean(part, held_out) for part in chunked}
@@ -158,7 +159,16 @@ class _Preparation:
         read = sum(report.pairs for report in reports.values())
         stayed = sum(corpus.num_pairs - corpus.num_added for corpus in corpora)
         counts, vocabulary = {"read": read, "stayed": stayed}, vocab.save(folder)
+        settings = {**settings, "hashes": hashes}
         Manifest(corpora=tuple(corpora), vocabulary=vocabulary, settings=settings, counts=counts).save(folder)
+
+    def _hash(self, files: Sequence[str]) -> dict[str, str]:
+        """Return the SHA-256 of each input file, by which a copy of it is known later."""
+        hashes: list[str] = []
+        for sha256 in self.do(partial(_hash_input, files), range(len(files))):
+            hashes.append(sha256)
+            self.progress("hash the files", len(hashes), len(files), "files")
+        return dict(zip(files, hashes, strict=True))
 
     def _read(self, corpus: CorpusConfig) -> ChunkedCorpus:
         """Save the chunks of a corpus in the work folder, or their byte ranges, unless they are already saved."""
@@ -327,6 +337,23 @@ def settings_of(config: PrepareConfig) -> Settings:
     return {"config": described, "files": files}
 
 
+def _hash_input(files: Sequence[str], index: int) -> str:
+    return hash_file(Path(files[index]))
+
+
+def is_prepared_from(settings: Settings, now: Settings) -> bool:
+    """Return True if a manifest's settings are those of now, with files of the same content.
+
+    A file that was copied or downloaded again has another modification time; its SHA-256 decides.
+    """
+    files, hashes = settings.get("files", {}), settings.get("hashes", {})
+    if settings.get("config") != now["config"] or files.keys() != now["files"].keys():
+        return False
+    touched = [name for name, stamp in now["files"].items() if stamp != files[name]]
+    has_size = all(files[name][0] == now["files"][name][0] for name in touched)
+    return has_size and all(hashes.get(name) == hash_file(Path(name)) for name in touched)
+
+
 def _open_finished(folder: Path, settings: Settings, verify: bool, progress: Progress) -> Prepared | None:
     """Return the prepared folder, or None if it is incomplete or damaged.
 
@@ -335,7 +362,7 @@ def _open_finished(folder: Path, settings: Settings, verify: bool, progress: Pro
     if not (folder / MANIFEST).exists():
         return None
     manifest = Manifest.load(folder)
-    if manifest.settings != settings:
+    if not is_prepared_from(manifest.settings, settings):
         wrong = f"{folder} was prepared from other files or with other settings"
         raise ValueError(f"{wrong}: give another --out, or remove the folder")
     try:

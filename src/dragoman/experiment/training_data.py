@@ -14,7 +14,7 @@ from dragoman.config import Config
 from dragoman.data.batches import AddedCorpora, Reader, SubwordSampling
 from dragoman.data.corpus import check_corpora
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
-from dragoman.data.prepare import PrepareConfig, prepare, settings_of
+from dragoman.data.prepare import PrepareConfig, is_prepared_from, prepare, settings_of
 from dragoman.data.word_links import WordStarts
 from dragoman.experiment.dev_split import split_off
 from dragoman.experiment.guided_alignment import learn_missing_links, with_learned_links
@@ -176,7 +176,8 @@ def _remove_interrupted_additions(run: Path, parts: Parts) -> None:
 
 
 def _is_different(folder: Path, config: PrepareConfig) -> bool:
-    return (folder / MANIFEST).exists() and Manifest.load(folder).settings != settings_of(config)
+    manifest = Manifest.load(folder) if (folder / MANIFEST).exists() else None
+    return manifest is not None and not is_prepared_from(manifest.settings, settings_of(config))
 
 
 def _part_folder(folder: Path, first: int) -> Path:

@@ -1,4 +1,5 @@
 import gzip
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -131,6 +132,19 @@ def test_a_finished_folder_is_left_alone(tmp_path: Path) -> None:
     assert before == {
         path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir() if path.name != ".lock"
     }
+
+
+def test_copied_inputs_are_known_by_their_content_and_changed_ones_refused(tmp_path: Path) -> None:
+    corpus = write(tmp_path, "train", sentences(300, seed=6))
+    prepare(config(corpus), tmp_path / "out")
+    source = Path(corpus.source)
+    os.utime(source, (1, 1))
+    prepare(config(corpus), tmp_path / "out")
+    damaged = bytearray(source.read_bytes())
+    damaged[4] ^= 1  # the time in the gzip header: the same size and text, but not the same file
+    source.write_bytes(damaged)
+    with pytest.raises(ValueError, match="prepared from other files"):
+        prepare(config(corpus), tmp_path / "out")
 
 
 def test_a_damaged_folder_is_repaired_to_the_same_bytes(tmp_path: Path) -> None:

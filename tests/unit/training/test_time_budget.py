@@ -135,3 +135,27 @@ def test_the_last_validation_fits_into_the_time() -> None:
     plan.validation_seconds = 200.0
     assert plan.plan(10, 100.0)
     assert plan.last == 10 + 70
+
+
+def test_a_run_that_is_given_more_time_goes_on_at_the_speed_it_had() -> None:
+    before, after = budget(100_000, "1000s"), budget(100_000, "3000s")
+    update, elapsed, _ = ran(before, [1.0] * 2000)
+    after.load_state_dict(before.state_dict())
+    assert not after.is_over(update, elapsed)
+    assert after.last == pytest.approx(0.97 * 3000, rel=0.02)
+
+
+def test_a_run_that_is_given_more_updates_or_no_time_makes_them_all() -> None:
+    before = budget(100_000, "1000s")
+    ran(before, [1.0] * 2000)
+    for after in (budget(2000, "1h"), budget(2000, None)):
+        after.load_state_dict(before.state_dict())
+        assert after.last == 2000
+
+
+def test_a_resumed_run_with_the_same_limits_keeps_its_plan() -> None:
+    before, after = budget(100_000, "1000s"), budget(100_000, "1000s")
+    before.plan(100, 97.0)
+    for state in (before.state_dict(), {key: value for key, value in before.state_dict().items() if key != "time"}):
+        after.load_state_dict(state)
+        assert (after.last, after.measurements) == (before.last, before.measurements)
