@@ -79,7 +79,8 @@ def describe_stop(folder: Path) -> str:
     if not (folder / PREPARED / MANIFEST).exists():
         return "stopped before the text was prepared; the same command continues"
     events = read_log(folder) if (folder / LOG).exists() else []
-    if any(event["event"] == "end" for event in events):
+    marks = [event["event"] for event in events if event["event"] in ("begin", "resumed", "end")]
+    if marks[-1:] == ["end"]:  # a run that was given more time goes on after its first end
         return f"stopped while the model was scored; the same command finishes scoring; bundle: {folder / BUNDLE}"
     last = max((event.get("update", 0) for event in events), default=0)
     where = f" at update {last:,}" if last else ""

@@ -35,3 +35,9 @@ def test_before_the_text_is_prepared_and_after_the_last_update_other_work_is_lef
     assert "before the text was prepared" in describe_stop(tmp_path)
     folder = a_run(tmp_path, {"event": "end", "update": 9}, saved=(9,))
     assert "while the model was scored" in describe_stop(folder)
+
+
+def test_a_run_that_was_given_more_time_is_stopped_in_training(tmp_path: Path) -> None:
+    events = [{"event": "end", "update": 9}, {"event": "resumed", "update": 9}, {"event": "update", "update": 12}]
+    folder = a_run(tmp_path, *events, saved=(9,))
+    assert re.match(r"stopped at update 12\b.* update 9$", describe_stop(folder))
