@@ -11,6 +11,7 @@ from dragoman.device import choose_device
 from dragoman.training.parallel import init_group
 
 UPDATES = 12
+SHARED = {"batches_per_update": 4}  # one for each of four processes
 
 
 def main() -> None:
@@ -19,10 +20,10 @@ def main() -> None:
     found = {}
     with init_group(choose_device("standin")) as group:
         for parallel in ("ddp", "fsdp", "hsdp"):
-            changes = {"parallel": parallel, "optimizer": {"clip": 1.0}, "checkpoints": {"every": 6}}
+            changes = {"parallel": parallel, "optimizer": {"clip": 1.0}, "checkpoints": {"every": 6}} | SHARED
             run = ToyRun("standin", "dropout", folder / parallel, UPDATES, group, **changes)
             found[parallel] = {"losses": list(run.losses.values()), "weights": _sum(run), "device": str(group.device)}
-        recomputed = ToyRun("standin", "dropout", folder / "r", 3, group, parallel="fsdp", recompute=True)
+        recomputed = ToyRun("standin", "dropout", folder / "r", 3, group, parallel="fsdp", recompute=True, **SHARED)
         found["recompute"] = {"losses": list(recomputed.losses.values())}
     print(json.dumps(found))
 

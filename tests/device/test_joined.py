@@ -1,4 +1,4 @@
-"""Two processes on two stand-in accelerators make the updates of one: DDP, FSDP2 and HSDP."""
+"""Two and four processes on stand-in accelerators make the updates of one: DDP, FSDP2 and HSDP."""
 
 from typing import Any
 
@@ -6,28 +6,38 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+Found = dict[int, list[dict[str, Any]]]
+
 
 @pytest.fixture(scope="module")
-def found(launch: Any, finish: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What one process found, and what each of two did, which for HSDP are on two pretend machines."""
-    alone, both = (str(tmp_path_factory.mktemp(name)) for name in ("alone", "both"))
-    found: list[dict[str, Any]] = finish([*launch("joined.py", alone), *launch("joined.py", both, processes=2)])
+def found(launch: Any, finish: Any, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What each process of one, two and four found; for HSDP, two machines with one device each, then two with two."""
+    found = {}
+    for processes, local in ((1, 1), (2, 1), (4, 2)):
+        folder = str(tmp_path_factory.mktemp("joined"))
+        found[processes] = finish(launch("joined.py", folder, processes=processes, local=local))
     return found
 
 
+@pytest.mark.parametrize("processes", [2, 4])
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp", "hsdp", "recompute"])
-def test_the_losses_are_those_of_one_process(found: list[dict[str, Any]], parallel: str) -> None:
-    alone, first, second = (part[parallel] for part in found)
-    assert first["losses"] == pytest.approx(alone["losses"], rel=1e-5)
-    assert second["losses"] == []  # only the first reports
-    assert len(set(alone["losses"])) == len(alone["losses"])
+def test_the_losses_are_those_of_one_process(found: Found, processes: int, parallel: str) -> None:
+    (alone,) = found[1]
+    losses = [part[parallel]["losses"] for part in found[processes]]
+    assert losses[0] == pytest.approx(alone[parallel]["losses"], rel=1e-5)
+    assert losses[1:] == [[]] * (processes - 1)  # only the first reports
+    assert len(set(losses[0])) == len(losses[0])
 
 
+@pytest.mark.parametrize("processes", [2, 4])
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp", "hsdp"])
-def test_all_processes_keep_the_same_best_weights(found: list[dict[str, Any]], parallel: str) -> None:
-    alone, first, second = (part[parallel] for part in found)
-    assert first["weights"] == second["weights"] == pytest.approx(alone["weights"], rel=1e-5)
+def test_all_processes_keep_the_same_best_weights(found: Found, processes: int, parallel: str) -> None:
+    (alone,) = found[1]
+    weights = {part[parallel]["weights"] for part in found[processes]}
+    assert len(weights) == 1
+    assert weights.pop() == pytest.approx(alone[parallel]["weights"], rel=1e-5)
 
 
-def test_each_process_has_a_device(found: list[dict[str, Any]]) -> None:
-    assert [part["ddp"]["device"] for part in found] == ["standin:0", "standin:0", "standin:1"]
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_each_process_has_a_device(found: Found, processes: int) -> None:
+    assert [part["ddp"]["device"] for part in found[processes]] == [f"standin:{rank}" for rank in range(processes)]

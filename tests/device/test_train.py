@@ -15,6 +15,7 @@ from dragoman.bundle import open_bundle
 pytestmark = pytest.mark.slow
 
 SECONDS = 240
+KILLS = 5
 SETTINGS = [
     "training.stop.updates=30",
     "training.schedule.warmup=5",
@@ -49,7 +50,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_two_devices_train_a_bundle_and_a_killed_run_ends_bitwise_the_same(
+def checkpoints(run: Path) -> list[Path]:
+    return sorted(run.glob("checkpoints/update-*/manifest.json"))
+
+
+def test_two_devices_train_a_bundle_and_a_run_killed_five_times_ends_bitwise_the_same(
     folder: Path, with_standin: dict[str, str]
 ) -> None:
     straight = train(folder, "straight", with_standin)
@@ -60,21 +65,23 @@ def test_two_devices_train_a_bundle_and_a_killed_run_ends_bitwise_the_same(
     bundle = open_bundle(folder / "straight")
     assert "on 2 x standin (a stand-in for tests), with float32 products" in bundle.card.notes[1]
 
-    killed = train(folder, "killed", with_standin)
-    try:
-        until = time.monotonic() + SECONDS
-        while not list((folder / "killed").glob("checkpoints/update-*")) and time.monotonic() < until:
-            time.sleep(0.05)
-    finally:
-        os.killpg(killed.pid, signal.SIGKILL)
-    killed.communicate()
-    (newest, *_) = sorted((folder / "killed").glob("checkpoints/update-*"), reverse=True)
-    manifest = json.loads((newest / "manifest.json").read_text(encoding="utf-8"))
+    for _ in range(KILLS):
+        before = checkpoints(folder / "killed")[-1:]
+        killed = train(folder, "killed", with_standin)
+        try:
+            until = time.monotonic() + SECONDS
+            while checkpoints(folder / "killed")[-1:] == before and time.monotonic() < until:
+                time.sleep(0.05)
+        finally:
+            os.killpg(killed.pid, signal.SIGKILL)
+        killed.communicate()
+    newest = checkpoints(folder / "killed")[-1]
+    manifest = json.loads(newest.read_text(encoding="utf-8"))
     assert "standin (a stand-in for tests)" in json.dumps(manifest)
     resumed = train(folder, "killed", with_standin)
     output, _ = resumed.communicate(timeout=SECONDS)
     assert resumed.returncode == 0, output
-    assert [event for event in events(folder / "killed") if event["event"] == "resumed"]
+    assert len([event for event in events(folder / "killed") if event["event"] == "resumed"]) == KILLS
     ours, theirs = (open_bundle(folder / name).weights() for name in ("straight", "killed"))
     assert all((ours[name] == theirs[name]).all() for name in ours)
 
