@@ -1,16 +1,20 @@
-"""Train on two hosts whose network fails: two network namespaces of this machine, made and removed by this script.
+"""Train and prepare on two hosts: two network namespaces of this machine, made and removed by this script.
 
     python scripts/try_hosts.py FOLDER cut|slow|lost [--timeout 40s] [--updates 200] [--write-only]
+    python scripts/try_hosts.py FOLDER prepare [--source FILE --target FILE]
 
 Needs root and iproute2. `cut`: the link goes down for longer than --timeout; the run must name the stall, restart once
 and finish. `slow`: packets are delayed (tc netem, or a limit of bandwidth); the weights must be bitwise the same.
-`lost`: all processes of the second host are killed and the link stays down; the first host must go on alone. With
---write-only, recipe and text are written and nothing is started. Prints one JSON line.
+`lost`: all processes of the second host are killed and the link stays down; the first host must go on alone. `prepare`:
+`dragoman prepare --ray` on both hosts must write the bytes of one host. With --write-only, recipe and text are written
+and nothing is started. Prints one JSON line.
 """
 
 import argparse
+import filecmp
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -90,28 +94,33 @@ class Hosts:
             subprocess.run(["tc", "-n", space, *limit], check=True)
         return how
 
+    def start(self, number: int, name: str, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
+        """Start a command on host 1 or 2, with the host's name, and its output in NAME-hostN.log."""
+        space = ["ip", "netns", "exec", self.spaces[number - 1], "unshare", "--uts", "sh", "-c"]
+        command = [*space, 'hostname "$0"; exec "$@"', f"host{number}", *command]
+        with (self.folder / f"{name}-host{number}.log").open("ab") as log:
+            pipes = {"stdout": log, "stderr": log}
+            environment = {**os.environ, **environment}
+            process = subprocess.Popen(command, cwd=self.folder, env=environment, start_new_session=True, **pipes)
+        self.started.append(process)
+        return process
+
     def train(self, out: str, nodes: str, options: list[str]) -> list[subprocess.Popen[bytes]]:
-        """Start torchrun on both hosts, each with its host name, and one training process on each."""
+        """Start torchrun on both hosts, and one training process on each."""
         processes = []
-        for number, (space, link) in enumerate(zip(self.spaces, self.links, strict=True), 1):
+        for number, link in enumerate(self.links, 1):
             # A bare address needs is_host. An agent that is cut off waits for its store as long as a process waits.
             conf = (
                 f"is_host={'true' if number == 1 else 'false'},join_timeout=300,last_call_timeout=10,read_timeout=300"
             )
             command = [
-                *("ip", "netns", "exec", space, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"'),
-                *(f"host{number}", "torchrun", "--nnodes", nodes, "--nproc-per-node", "1", "--max-restarts", "3"),
+                *("torchrun", "--nnodes", nodes, "--nproc-per-node", "1", "--max-restarts", "3"),
                 *("--rdzv-backend", "c10d", "--rdzv-endpoint", f"10.77.0.1:{PORT}", "--rdzv-id", out),
                 *("--rdzv-conf", conf, "--local-addr", f"10.77.0.{number}", "-m", "dragoman", "train", "r.yaml"),
                 *("--out", out, *options),
             ]
-            environment = os.environ | {"GLOO_SOCKET_IFNAME": link, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-            with (self.folder / f"{out}-host{number}.log").open("ab") as log:
-                process = subprocess.Popen(
-                    command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
-                )
-            self.started.append(process)
-            processes.append(process)
+            environment = {"GLOO_SOCKET_IFNAME": link, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+            processes.append(self.start(number, out, command, **environment))
         return processes
 
 
@@ -119,7 +128,9 @@ def main() -> None:
     """Write the files, make the hosts, try one failure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("failure", choices=("cut", "slow", "lost"))
+    parser.add_argument("failure", choices=("cut", "slow", "lost", "prepare"))
+    parser.add_argument("--source", type=Path)
+    parser.add_argument("--target", type=Path)
     parser.add_argument("--timeout", default="40s")
     parser.add_argument("--updates", type=int, default=200)
     parser.add_argument("--write-only", action="store_true")
@@ -134,7 +145,12 @@ def main() -> None:
         os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         more = ["--timeout", options.timeout, "--set", f"training.stop.updates={options.updates}"]
         with Hosts(folder) as hosts:
-            values = {"cut": try_cut, "slow": try_slow, "lost": try_lost}[options.failure](hosts, more)
+            if options.failure == "prepare":
+                text = (options.source or folder / "a.en", options.target or folder / "a.iso")
+                more = ["--source", str(text[0].absolute()), "--target", str(text[1].absolute())]
+            values = {"cut": try_cut, "slow": try_slow, "lost": try_lost, "prepare": try_prepare}[options.failure](
+                hosts, more
+            )
     print(json.dumps({"bench": f"try_hosts_{options.failure}", "values": values}))
 
 
@@ -201,6 +217,51 @@ def try_lost(hosts: Hosts, options: list[str]) -> dict[str, Any]:
     assert event["now"][0] == 1, event
     assert event["then"][0] == 2, event
     return {"seconds_until_resumed_alone": round(resumed, 1), "restarts": 1}
+
+
+def try_prepare(hosts: Hosts, options: list[str]) -> dict[str, Any]:
+    """Prepare on one host, then on both with Ray; return the seconds, and the processor seconds of each host."""
+    prepare = ["dragoman", "prepare", *options, "--workers", "2", "--out"]
+    begin = time.monotonic()
+    (code,) = wait([hosts.start(1, "one", [*prepare, "one"])])
+    seconds = [time.monotonic() - begin]
+    assert code == 0, code
+    address = f"10.77.0.1:{PORT}"
+    # Ray asks for a token where a node is not on this host's loopback.
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    ray = ["ray", "start", "--num-cpus", "1", "--block", "--disable-usage-stats", "--node-ip-address"]
+    head = [*ray, "10.77.0.1", "--head", "--port", str(PORT), "--include-dashboard", "false"]
+    nodes = [hosts.start(1, "ray", head)]
+    until("head of the cluster", lambda: "started" in (hosts.folder / "ray-host1.log").read_text("utf-8"))
+    nodes.append(hosts.start(2, "ray", [*ray, "10.77.0.2", "--address", address]))
+    until("second host", lambda: "started" in (hosts.folder / "ray-host2.log").read_text("utf-8"))
+    begin = time.monotonic()
+    started = hosts.start(1, "two", [*prepare, "two", "--ray"], RAY_ADDRESS=address)
+    busy: dict[int, dict[int, float]] = {1: {}, 2: {}}
+    while started.poll() is None:
+        for number, node in enumerate(nodes, 1):
+            busy[number] |= {pid: processor_seconds(pid) for pid in descendants(node.pid)}
+        time.sleep(0.5)
+    seconds.append(time.monotonic() - begin)
+    assert started.returncode == 0, started.returncode
+    one, two = ({path.name: path for path in (hosts.folder / out).iterdir()} for out in ("one", "two"))
+    assert one.keys() == two.keys(), (one.keys(), two.keys())
+    assert all(filecmp.cmp(one[name], two[name], shallow=False) for name in one), "the files differ"
+    return {
+        "same_files": len(one),
+        "seconds_one_host": round(seconds[0], 1),
+        "seconds_two_hosts": round(seconds[1], 1),
+        **{f"processor_seconds_host{number}": round(sum(times.values()), 1) for number, times in busy.items()},
+    }
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process, or 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def write(folder: Path) -> None:

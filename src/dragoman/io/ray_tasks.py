@@ -23,7 +23,7 @@ def in_cluster(work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT], num_wor
     if not tasks:
         return
     with cluster(num_workers) as data:
-        pool = data.ActorPoolStrategy(size=num_workers)
+        pool = data.ActorPoolStrategy(size=min(num_workers, len(tasks)))
         numbers = data.range(len(tasks), override_num_blocks=len(tasks))
         rows = numbers.map(ClusterWorker, fn_constructor_args=(work, list(tasks)), compute=pool).iter_rows()
         for number, row in enumerate(rows):
