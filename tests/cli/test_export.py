@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bundle import BundleInfo, Card, Export, ExportCheck, open_bundle, write_bundle
+from dragoman.bundle import BundleInfo, Card, ExportCheck, open_bundle, write_bundle
 from dragoman.cli.export import describe_check, find_torch_only_option
-from dragoman.io.durable import FileInfo
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
 from dragoman.models.weights import weights_of
@@ -92,9 +91,8 @@ def test_a_rounded_one_says_how_to_use_it_what_it_saves_and_how_much_it_changes(
 
 @pytest.mark.parametrize(("identical", "warned"), [(142, True), (160, False), (159, True)])
 def test_a_warning_tells_of_more_than_a_fifth(identical: int, warned: bool) -> None:
-    file = FileInfo(file="a.bin", sha256="0" * 64, num_bytes=5)
-    proof = ExportCheck(texts=200, identical=identical, largest_difference=0.5, mean_difference=0.02, held_out=True)
-    text = describe_check(Export(store="int8", file=file, kept=True, proof=proof), "the dev set")
+    check = ExportCheck(texts=200, identical=identical, largest_difference=0.5, mean_difference=0.02, held_out=True)
+    text = describe_check("int8", check, "the dev set")
     assert text.startswith(f"int8: {identical} of 200 sentences of the dev set")
     assert (f"\nwarning: {200 - identical} " in text) == warned
 
@@ -149,6 +147,21 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         "--out takes one weight type",
     ),
     "a folder with something in it": (("model", "--out", "model"), "--out model "),
+    "a program that does not exist": (("model", "--as", "onnx", "--out", "x"), "--as onnx: "),
+    "no folder for the program": (("demo", "--as", "argos"), "--out"),
+    "a used folder for the program": (("model", "--as", "ctranslate2", "--out", "model"), "--out model "),
+    "two types for one program": (
+        ("model", "--as", "argos", "--store", "int8", "--store", "int16", "--out", "x"),
+        "one weight type",
+    ),
+    "a rounded MarianMTModel": (("model", "--as", "transformers", "--store", "int8", "--out", "x"), "--store int8"),
+    "derived for a program": (("model", "--as", "argos", "--derived", "--out", "x"), "--derived"),
+    "languages for no program": (("model", "--languages", "en,de"), "--languages"),
+    "one language": (("model", "--as", "argos", "--languages", "en", "--out", "x"), "--languages en "),
+    "a recurrent model for transformers": (
+        (str(GOLDEN / "v1-recurrent"), "--as", "transformers", "--out", "x"),
+        "cannot be exported: Marian has no recurrent models",
+    ),
 }
 
 
@@ -163,19 +176,49 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, folder: Path) ->
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
     assert open_bundle(folder / "model").exports == ()
+    assert not (folder / "x").exists()
 
 
-def test_without_torch_it_says_what_to_install(folder: Path) -> None:
-    code = """
+WITHOUT_TORCH = """
 import importlib.util, sys
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "torch" else found(name, *more)
 sys.modules["torch"] = None
-sys.argv = ["dragoman", "export", "model"]
+sys.argv = ["dragoman", "export", *sys.argv[1:]]
 from dragoman.cli.main import main
 main()
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+FILES = {
+    "transformers": "model.safetensors",
+    "argos": "translate-en_de-1_0.argosmodel",
+    "ctranslate2": "model.bin",
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_another_programs_folder_is_written_without_torch_and_changes_no_model(kind: str, folder: Path) -> None:
+    before = {path: path.read_bytes() for path in (folder / "model").iterdir()}
+    arguments = ["model", "--as", kind, "--languages", "en,de", "--out", "new/x"]
+    command = [sys.executable, "-c", WITHOUT_TORCH, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "new" / "x" / FILES[kind]).is_file()
+    assert "exported: new/x" in done.stdout
+    assert ("not compared with torch" in done.stderr) == (kind != "transformers")
+    assert {path: path.read_bytes() for path in (folder / "model").iterdir()} == before
+    assert [path.name for path in (folder / "new").iterdir()] == ["x"]
+
+
+def test_the_check_of_an_earlier_export_is_shown_again(exported: Path, folder: Path) -> None:
+    done = run(folder, str(exported), "--as", "ctranslate2", "--out", "x")
+    assert done.returncode == 0, done.stderr
+    check = open_bundle(exported).exports[0].proof
+    assert f"float32: {check.identical} of {check.texts} sentences of an earlier check" in done.stdout
+
+
+def test_without_torch_it_says_what_to_install(folder: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_TORCH, "model"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "torch is needed to check an export, and is not installed: pip install 'dragoman[train]'" in done.stderr
 
@@ -184,7 +227,9 @@ def test_help_reads_well(folder: Path) -> None:
     done = run(folder, "--help", COLUMNS="100")
     for said in (
         "dragoman export run/ --store int8",
+        "dragoman export run/ --as transformers",
         "--derived",
+        "--as",
         "--out",
         "--texts",
     ):

@@ -139,6 +139,8 @@ score v1 --pairs three.tmx --source a.en
 score v1 --source a.en --target short.de
 export absent
 export v1 --to exported
+export v1 --as onnx --out exported
+export v1 --as argos
 inspect "One dog." --model v1 --layer 9
 explain "One dog." --model v1 --layer 9
 align v1 --source a.en --target short.de

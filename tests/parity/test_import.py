@@ -121,7 +121,7 @@ def test_the_formulas_in_numpy_are_those_of_transformers(joint: Words, tmp_path:
             input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[start, *target[:-1]]])
         ).logits[0]
     logits[:, theirs.config.pad_token_id] = -torch.inf
-    found = ReferenceModel(model).log_probabilities(source, target)
+    found = ReferenceModel(model).log_probabilities(source, target, model.target.never)
     np.testing.assert_allclose(found, logits.log_softmax(-1).numpy(), rtol=0, atol=1e-5)
 
 
@@ -329,7 +329,7 @@ def test_an_import_that_computes_otherwise_is_not_written(
     folder = MarianFiles(joint).hugging_face(tmp_path / "model")
     order = np.arange(24)
     monkeypatch.setattr("dragoman.pretrained.conversion.residual_order", lambda *_: order)
-    with pytest.raises(ValueError, match=r"differs from the original's|are the original's"):
+    with pytest.raises(ValueError, match="Marian's formulas"):
         import_model(ImportRequest(folder, tmp_path / "base"))
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 

@@ -52,6 +52,11 @@ def test_demo_export_keeps_the_weights(tmp_path: Path) -> None:
     assert len(open_bundle(bundle).exports) == 1
 
 
+def test_try_argos_says_what_it_needs() -> None:
+    """Argos Translate itself is in an environment of its own."""
+    assert "--no-split" in run(sys.executable, SCRIPTS / "try_argos.py", "--help")
+
+
 def test_new_user_plays_a_task(tmp_path: Path) -> None:
     """In this environment, so that nothing is installed; the whole takes minutes."""
     printed = run(sys.executable, SCRIPTS / "new_user.py", "--venv", sys.prefix, "--only", "2", folder=tmp_path)

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from functools import partial
 from operator import is_
+from typing import Final
 
 from pydantic import Field
 
 from dragoman.bundle.info import BundleInfo
 from dragoman.config import Config
+
+_USE: Final = "```\ndragoman translate . 'A text.'\ndragoman translate . < source.txt > target.txt\n```"
 
 
 class CardData(Config):
@@ -54,13 +57,13 @@ class Card(Config):
         None, exclude_if=partial(is_, None), description="model that training began with, if any"
     )
 
-    def readme(self, info: BundleInfo) -> str:
-        """Return the model card in Markdown."""
+    def readme(self, info: BundleInfo, use: str = _USE) -> str:
+        """Return the model card in Markdown, with `use` as the section on how to use the model."""
         title = self.title or f"{info.source_language or 'source'} → {info.target_language or 'target'}"
         data = [(one.name, f"{one.pairs:,}", one.licence or "", one.attribution or "") for one in self.data]
         sections = [
             ("", _lines(f"A {info.model.family} model, written by dragoman {info.dragoman}.", *self.notes)),
-            ("Use", _code("dragoman translate . 'A text.'\ndragoman translate . < source.txt > target.txt")),
+            ("Use", use),
             ("Sizes", _table(("what", "how many"), [(name, f"{count:,}") for name, count in self.sizes.items()])),
             ("Scores", self._scores()),
             ("Parent", self._parent()),

@@ -111,6 +111,16 @@ def check_name(what: str, name: str, names: Sequence[str]) -> None:
         raise ValueError(f"no {what} is named {name!r}: {fix}")
 
 
+def split_languages(languages: str | None) -> tuple[str, str] | None:
+    """Return the two codes of --languages, as in en,de; None if the option is not given."""
+    if languages is None:
+        return None
+    codes = [code.strip() for code in languages.split(",")]
+    if len(codes) != 2 or not all(codes):
+        raise ValueError(f"--languages {languages} is not a pair: give two codes, as in en,de")
+    return codes[0], codes[1]
+
+
 def model_folder(name: str) -> Path:
     """Return the folder of a model; the name `demo` means the built-in model.
 

@@ -1,43 +1,69 @@
-"""`dragoman export`: export a trained model for CTranslate2, after a comparison with torch."""
+"""`dragoman export`: export a trained model for CTranslate2 or another program, after a comparison of both."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
 
-from dragoman.cli.command import ModelArgument, open_model, option, out_option
+from dragoman.cli.command import ModelArgument, open_model, option, out_option, split_languages
+from dragoman.cli.verbosity import print_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.bundle import Bundle, Export
+    from dragoman.bundle import Bundle, ExportCheck
     from dragoman.bundle.info import ExportStore
 
 _MB: Final = 1e6
 _MANY: Final = 0.2
 """Share of changed translations above which a warning is shown."""
 
+_USES: Final = {
+    "transformers": "to use it: AutoModelForSeq2SeqLM.from_pretrained({!r})",
+    "argos": "to use it: argostranslate.package.install_from_path({!r})",
+    "ctranslate2": "to use it: ctranslate2.Translator({!r})",
+}
+
 
 def export(
     model: ModelArgument,
     store: Annotated[
-        list[str] | None, option("TYPE", "Weight type to export: float32 (default), int16 or int8 (repeatable).")
+        list[str] | None,
+        option("TYPE", "Weight type to export: float32 (default), int16 or int8 (--as argos: default); repeatable."),
     ] = None,
     texts: Annotated[str | None, option("FILE", "Source sentences for the check with torch; default: dev set.")] = None,
-    out: Annotated[Path | None, out_option("Also write a CTranslate2 folder for use without Dragoman.")] = None,
+    out: Annotated[
+        Path | None, out_option("New folder for --as; without --as: also write a CTranslate2 folder there.")
+    ] = None,
     derived: Annotated[bool, option(None, "Store no file: convert the model at every start.", "--derived")] = False,
+    as_: Annotated[
+        str | None,
+        option("transformers|argos|ctranslate2", "Write the model for this program, into the folder --out.", "--as"),
+    ] = None,
+    languages: Annotated[
+        str | None, option("CODE,CODE", "Source and target language for --as, as in en,de; default: as in the model.")
+    ] = None,
 ) -> None:
-    """Export a model for CTranslate2 into the model's folder, for faster translation.
+    """Export a model for faster translation, or for another program.
 
-    `dragoman translate` then uses CTranslate2, which is several times as fast and needs no torch. Before the export,
-    torch and CTranslate2 translate the same sentences. In float32 all translations must be equal, or nothing is
-    exported; int8 and int16 round the weights, so the number of changed translations is printed. `dragoman train`
-    exports float32 automatically.
+    Without --as, the model's folder gets a version for CTranslate2: `dragoman translate` then uses CTranslate2, which
+    is several times as fast and needs no torch. Before the export, torch and CTranslate2 translate the same sentences.
+    In float32 all translations must be equal, or nothing is exported; int8 and int16 round the weights, so the number
+    of changed translations is printed. `dragoman train` exports float32 automatically.
 
         dragoman export run/ --store int8
 
-        dragoman export run/ --out folder-for-ctranslate2/
+    With --as, the model itself stays as it is, and --out gets the files of another program: a MarianMTModel for
+    transformers, an .argosmodel for Argos Translate and LibreTranslate, or a model for CTranslate2 alone. A model that
+    the program cannot use is refused with the reason.
+
+        dragoman export run/ --as transformers --out for-transformers/
     """
+    if as_ is not None:
+        _export_as(model, as_, out, store or [], texts, languages, derived)
+        return
     if model == "demo":
-        raise ValueError("the built-in model `demo` cannot be changed: export a model of your own")
+        raise ValueError("the built-in model `demo` cannot be changed: export a model of your own, or give --as")
+    if languages is not None:
+        raise ValueError("--languages is for --as: give --as, or leave it out")
     stores = _check_options(store or ["float32"], out)
     from dragoman.cli.progress import show_progress
     from dragoman.export.ctranslate2 import write_folder
@@ -52,7 +78,7 @@ def export(
     for kind in stores:
         with show_progress() as progress:
             exported = export_bundle(bundle.folder, kind, sentences, not derived, progress)
-        print(describe_check(exported.exports[-1], origin))
+        print(describe_check(kind, exported.exports[-1].proof, origin))
         print(_describe_file(exported, derived))
         if kind != "float32" and torch_only is None:
             print(f"to use {kind}: dragoman translate {model} --compute {kind}")
@@ -63,19 +89,56 @@ def export(
         print(f"note: this model searches with {torch_only}, which only torch supports, so torch is still used")
 
 
+def _export_as(
+    model: str, as_: str, out: Path | None, stores: list[str], texts: str | None, languages: str | None, derived: bool
+) -> None:
+    """Check the options of --as, write the folder, and print what was checked."""
+    from dragoman.bundle.info import ExportStore
+    from dragoman.cli.progress import show_progress
+    from dragoman.decoding.checks import check_choice
+    from dragoman.translation.export_formats import ExportFormat, ExportFormatRequest, export_as
+
+    check_choice("--as", as_, get_args(ExportFormat))
+    if out is None:
+        raise ValueError(f"--as {as_} writes a folder: give it as --out")
+    if derived:
+        raise ValueError("--derived is for exports into the model's own folder: leave it out with --as")
+    for name in stores:
+        check_choice("--store", name, get_args(ExportStore))
+    if len(set(stores)) > 1:
+        raise ValueError(f"--as takes one weight type, not {len(set(stores))}: give a single --store")
+    kind, store = cast("ExportFormat", as_), cast("ExportStore | None", stores[0] if stores else None)
+    bundle = open_model(model)
+    sentences, origin = _sentences(bundle, texts)
+    request = ExportFormatRequest(kind, out, store, split_languages(languages), sentences)
+    with show_progress() as progress:
+        exported = export_as(bundle, request, progress)
+    if exported.check is None:
+        print_note("note: not compared with torch, which is not installed: pip install 'dragoman[train]'")
+    elif kind == "transformers":
+        print(describe_formulas(exported.check))
+    else:
+        origin = "an earlier check" if exported.is_earlier else origin
+        print(describe_check(exported.store, exported.check, origin))
+    for warning in exported.warnings:
+        print_note(f"warning: {warning}")
+    print(f"exported: {exported.path} ({exported.num_bytes / _MB:,.1f} MB); {_USES[kind].format(str(exported.path))}")
+
+
 def _check_options(stores: list[str], out: Path | None) -> "list[ExportStore]":
     """Check the options, and return the weight types without duplicates."""
     from importlib.util import find_spec
 
     from dragoman.bundle.info import ExportStore
     from dragoman.decoding.checks import check_choice
+    from dragoman.io.durable import check_new_folder
 
     for name in stores:
         check_choice("--store", name, get_args(ExportStore))
     if out is not None and len(set(stores)) > 1:
         raise ValueError(f"--out takes one weight type, not {len(set(stores))}: give a single --store")
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"--out {out} exists and is not an empty folder: give a new or empty folder")
+    if out is not None:
+        check_new_folder(out)
     if find_spec("torch") is None:
         raise ValueError("torch is needed to check an export, and is not installed: pip install 'dragoman[train]'")
     return cast("list[ExportStore]", list(dict.fromkeys(stores)))
@@ -109,13 +172,20 @@ def _read_dev_set(run: Path) -> list[str]:
     return list(read_pairs(dev).source) if dev else []
 
 
-def describe_check(export: "Export", origin: str) -> str:
+def describe_formulas(check: "ExportCheck") -> str:
+    """Return a text that compares the files for transformers with CTranslate2."""
+    return (
+        f"transformers' formulas translate {check.identical:,} of {check.texts:,} sentences of random tokens as "
+        f"CTranslate2 does;\nthe log-probability of a token differs by {check.largest_difference:.1g} at most"
+    )
+
+
+def describe_check(store: str, check: "ExportCheck", origin: str) -> str:
     """Return a text that compares the translations of an export with those of torch."""
-    check = export.proof
     changed = check.texts - check.identical
     warning = f"\nwarning: {changed:,} translations changed, more than a fifth: review some before using this export"
     return (
-        f"{export.store}: {check.identical:,} of {check.texts:,} sentences of {origin} are translated as by torch; "
+        f"{store}: {check.identical:,} of {check.texts:,} sentences of {origin} are translated as by torch; "
         f"the log-probability\nof a token differs by {check.mean_difference:.1g} in the mean, by "
         f"{check.largest_difference:.1g} at most{warning if changed > _MANY * check.texts else ''}"
     )

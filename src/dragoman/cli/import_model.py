@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from dragoman.cli.command import complete_path, option, out_option
+from dragoman.cli.command import complete_path, option, out_option, split_languages
 from dragoman.cli.verbosity import print_note
 
 if TYPE_CHECKING:
@@ -55,10 +55,7 @@ def import_model(
     from dragoman.translation.import_check import import_model as run_import
 
     check_choice("--positions", positions, get_args(Positions))
-    codes = None if languages is None else tuple(code.strip() for code in languages.split(","))
-    if codes is not None and (len(codes) != 2 or not all(codes)):
-        raise ValueError(f"--languages {languages} is not a pair: give two codes, as in en,de")
-    request = ImportRequest(package, out, positions, tag, codes, licence)  # type: ignore[arg-type]
+    request = ImportRequest(package, out, positions, tag, split_languages(languages), licence)  # type: ignore[arg-type]
     with show_progress() as progress:
         imported = run_import(request, progress)
     print(_describe(imported, out))

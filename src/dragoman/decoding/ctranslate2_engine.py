@@ -45,9 +45,6 @@ _BATCHES: Final[dict[str, Any]] = {"max_batch_size": BATCH_TOKENS, "batch_type":
 _NO_PENALTY: Final = 1e-30
 """An exponent e with n^e = 1. With exactly 0, CTranslate2 would stop at the first hypothesis that ends."""
 
-_USUAL_LENGTH: Final = 20
-"""The length at which n^alpha, used in place of `gnmt`, has the same slope."""
-
 _SHORT_FIRST: Final = -2.0
 """The exponent with which CTranslate2, if more hypotheses end than requested, drops those that ended last."""
 
@@ -289,15 +286,7 @@ def _with_eos(shown: Sequence[Sequence[float]], num_source: int, num_rows: int) 
 
 
 def _exponent(penalty: Penalty, generously: bool) -> float:
-    if generously:
-        return _SHORT_FIRST
-    match penalty.formula:
-        case "length":
-            return penalty.alpha or _NO_PENALTY
-        case "gnmt":
-            return penalty.alpha * _USUAL_LENGTH / (5 + _USUAL_LENGTH) or _NO_PENALTY
-        case "none":
-            return _NO_PENALTY
+    return _SHORT_FIRST if generously else penalty.exponent or _NO_PENALTY
 
 
 def _first_to_end(ended: list[Hypothesis], beam_size: int) -> list[Hypothesis]:

@@ -4,11 +4,14 @@ The same alpha means different things under different formulas (0.6 under `gnmt`
 penalty is never a bare number. Lengths include EOS. Every engine ranks by these scores. Does not import torch.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from dragoman.config import Config
+
+_USUAL_LENGTH: Final = 20
+"""The length at which n^exponent, used in place of `gnmt`, has the same slope."""
 
 
 class Penalty(Config):
@@ -30,6 +33,17 @@ class Penalty(Config):
                 return float(length**self.alpha)
             case "none":
                 return 1.0
+
+    @property
+    def exponent(self) -> float:
+        """The exponent of n^exponent, the only formula of other programs, that ranks alike or nearly so."""
+        match self.formula:
+            case "gnmt":
+                return self.alpha * _USUAL_LENGTH / (5 + _USUAL_LENGTH)
+            case "length":
+                return self.alpha
+            case "none":
+                return 0.0
 
     def score(self, log_probability: float, length: int) -> float:
         """Return the score of a hypothesis: its log-probability divided by the length penalty."""

@@ -58,9 +58,13 @@ def write_folder(bundle: Bundle, folder: Path, store: ExportStore = "float32") -
     """Write a CTranslate2 model folder that also contains the SentencePiece vocabulary."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = weights_file(bundle, store, exportable_heads(bundle))
-    for name, content in {**settings_files(bundle), WEIGHTS: weights}.items():
+    for name, content in folder_files(bundle, weights).items():
         write_durably(folder / name, content)
-    bundle.vocab.save(folder)
+
+
+def folder_files(bundle: Bundle, weights: bytes) -> dict[str, bytes]:
+    """Return the content of a CTranslate2 model folder and of the SentencePiece vocabulary, by file name."""
+    return {**settings_files(bundle), WEIGHTS: weights, **bundle.vocab.files}
 
 
 def pieces(subwords: Subwords) -> list[str]:

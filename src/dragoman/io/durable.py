@@ -7,7 +7,8 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -82,6 +83,30 @@ def write_durably(path: Path, content: bytes | Callable[[Sink], object]) -> File
         raise
     sync_folder(path.parent)
     return FileInfo(file=path.name, sha256=sink.sha256.hexdigest(), num_bytes=sink.num_bytes)
+
+
+def check_new_folder(out: Path) -> None:
+    """Raise ValueError if the folder of --out exists and is not empty."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"--out {out} exists and is not an empty folder: give a new or empty folder")
+
+
+@contextlib.contextmanager
+def write_folder_durably(out: Path) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to `out` at the end of the block; after a failure, nothing is left."""
+    check_new_folder(out)
+    out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}{UNFINISHED}")
+    beside.mkdir()
+    try:
+        yield beside
+        if out.is_dir():
+            out.rmdir()
+        beside.rename(out)
+        sync_folder(out.parent)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,4 +1,7 @@
-"""Convert a Marian model to ours: its ids to ours, its dimensions to the order of our positions."""
+"""Convert a Marian model to ours, and back: its ids to ours, its dimensions to the order of our positions.
+
+Back, a model keeps our ids: the decoder begins with BOS, which Marian's models begin with padding.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -6,16 +9,30 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.bundle import Bundle
 from dragoman.bundle.alignment_head import AlignmentHead, Heads
-from dragoman.models.config import TransformerConfig
-from dragoman.pretrained.marian_model import Array, MarianModel, MarianVocabulary
+from dragoman.bundle.file_names import WEIGHTS
+from dragoman.models.config import ModelConfig, TransformerConfig, TransformerShape
+from dragoman.pretrained.layer_names import layer_names
+from dragoman.pretrained.marian_model import (
+    EOS_TOKEN,
+    UNK_TOKEN,
+    Array,
+    MarianModel,
+    MarianVocabulary,
+    Origin,
+    Positions,
+)
 from dragoman.pretrained.position_tables import residual_order
 from dragoman.pretrained.subword_models import rewrite
 from dragoman.text.subwords import Subwords
-from dragoman.text.vocab import BOS, PAD, Vocab
+from dragoman.text.vocab import BOS, EOS, PAD, UNK, Vocab
 
 _NEVER: Final = -100.0
-"""The output bias of ids that are never written, which removes them from the softmax."""
+"""The output bias of ids that are never written, which removes them from the softmax. Training moves it a little."""
+
+_POSITIONS: Final[dict[Positions, str]] = {"hf": "sinusoidal", "marian": "sinusoidal-halves"}
+"""Our layout of each kind of sinusoids; `residual_order` turns one into the other."""
 
 _READS_RESIDUAL: Final = ("query", "key", "value", "expand")
 """Linear maps whose inputs are the residual stream; the outputs of all others are."""
@@ -36,15 +53,15 @@ class ConvertedModel:
 def convert(model: MarianModel, tag: str | None) -> ConvertedModel:
     """Return the model with our ids, our order of dimensions, and SentencePiece models for both sides."""
     source_order, target_order = (_id_order(side) for side in (model.source, model.target))
-    source_model = Subwords(rewrite(model.source, source_order, tag))
-    target_model = Subwords(rewrite(model.target, target_order, None))
+    source_model = _subwords(model.source, source_order, tag)
+    target_model = _subwords(model.target, target_order, None)
     is_tied = model.output is model.target_embedding
     tie = "none" if not is_tied else "all" if model.source_embedding is model.target_embedding else "target"
     config = TransformerConfig.model_validate(
         {
             **model.shape.model_dump(),
             "tie": tie,
-            "positions": "sinusoidal-halves" if model.positions == "marian" else "sinusoidal",
+            "positions": "learned" if model.trained_positions else _POSITIONS[model.positions],
             "source_vocabulary": len(source_order),
             "target_vocabulary": len(target_order),
         }
@@ -61,9 +78,21 @@ def convert(model: MarianModel, tag: str | None) -> ConvertedModel:
 
 def _id_order(vocabulary: MarianVocabulary) -> list[int | None]:
     """Return the original's id of each of our ids: PAD, BOS, EOS, UNK, and all others in their order."""
-    specials = (vocabulary.pad, vocabulary.eos, vocabulary.unk)
-    others = [number for number in range(len(vocabulary.tokens)) if number not in specials]
-    return [vocabulary.pad, None, vocabulary.eos, vocabulary.unk, *others]
+    specials = [vocabulary.pad, vocabulary.bos, vocabulary.eos, vocabulary.unk]
+    return [*specials, *(number for number in range(len(vocabulary.tokens)) if number not in specials)]
+
+
+def _subwords(vocabulary: MarianVocabulary, order: list[int | None], tag: str | None) -> Subwords:
+    """Return the SentencePiece model of our ids: the model's own, if it has them, as in an export of ours."""
+    own = Subwords(vocabulary.proto)
+    names = [None if number is None else vocabulary.tokens[number] for number in order]
+    if (
+        own.specials == (PAD, BOS, EOS, UNK)
+        and names == [own.piece(number) for number in range(own.size)]
+        and [own.piece(number) for number in own.prefix] == ([tag] if tag else [])
+    ):
+        return own
+    return Subwords(rewrite(vocabulary, order, tag))
 
 
 def _convert_weights(
@@ -81,19 +110,22 @@ def _convert_weights(
     if tie == "none":
         weights["projection.tokens.weight"] = _rows(model.output, target_order, model.start)[:, order]
     bias = _rows(model.output_bias[:, None], target_order, np.zeros(1, np.float32))[:, 0]
-    bias[[PAD, BOS]] = _NEVER
+    bias[:EOS] = np.where(bias[:EOS] < _NEVER / 2, bias[:EOS], _NEVER)
     weights["projection.bias"] = bias
+    for side, table in zip(("encoder", "decoder"), model.trained_positions or (), strict=False):
+        weights[f"{side}.embedding.positions.table"] = table[:, order]
     for name, array in model.layers.items():
         weights[name] = _permute(name, array, order)
     return {name: np.ascontiguousarray(array) for name, array in weights.items()}
 
 
 def _rows(matrix: Array, order: list[int | None], start: Array) -> Array:
-    """Return the rows of our ids; the row of BOS is `start`, that of a PAD which the model lacks is zero."""
+    """Return the rows of our ids; of those which the model lacks, the row of BOS is `start`, that of PAD is zero."""
     numbers = np.array([-1 if number is None else number for number in order])
     rows: Array = matrix[numbers]
     rows[numbers < 0] = 0.0
-    rows[BOS] = start
+    if order[BOS] is None:
+        rows[BOS] = start
     return rows
 
 
@@ -108,7 +140,92 @@ def _permute(name: str, array: Array, order: NDArray[np.int64]) -> Array:
 def _alignment_heads(model: MarianModel) -> Heads:
     if model.alignment_layer is None:
         return ()
-    return (AlignmentHead(layer=f"decoder.layers.{model.alignment_layer}.cross_attention", head=0),)
+    return _first_head(model.alignment_layer)
+
+
+def _first_head(layer: int) -> Heads:
+    return (AlignmentHead(layer=f"decoder.layers.{layer}.cross_attention", head=0),)
+
+
+def find_obstacle(model: ModelConfig) -> str | None:
+    """Return the reason why a model cannot be written as a MarianMTModel of transformers, or None."""
+    if model.family != "transformer":
+        return f"Marian has no {model.family} models like this one"
+    if model.norm == "pre":
+        return "it has its norms before each sub-layer (norm: pre), and a MarianMTModel after each sum"
+    width = model.d_model // model.num_heads
+    if model.d_model % model.num_heads or (model.key_width, model.value_width) != (width, width):
+        widths = f"d_k {model.key_width} and d_v {model.value_width}"
+        return f"a MarianMTModel has d_k = d_v = d_model / num_heads, not {widths}"
+    if model.d_model % 2:
+        return f"d_model {model.d_model} is odd, and the positions of a MarianMTModel need an even one"
+    return None
+
+
+def convert_back(bundle: Bundle, search: dict[str, Any]) -> MarianModel:
+    """Return a bundle's model as a Marian model with our ids, transformers' order of dimensions, and all biases.
+
+    `search` has the beam size and the exponent of the length penalty. The model has no obstacle of `find_obstacle`.
+    """
+    config = bundle.info.model
+    assert isinstance(config, TransformerConfig)
+    assert find_obstacle(config) is None
+    weights = bundle.weights()
+    kinds: dict[str, Positions] = {layout: kind for kind, layout in _POSITIONS.items()}
+    positions = kinds.get(config.positions, "marian")  # trained positions have any order of dimensions
+    order = np.argsort(residual_order(positions, config.d_model))
+    source = np.ascontiguousarray(weights["encoder.embedding.tokens.weight"][:, order])
+    target, output = source, source
+    if config.tie != "all":
+        target = output = np.ascontiguousarray(weights["decoder.embedding.tokens.weight"][:, order])
+    if config.tie == "none":
+        output = np.ascontiguousarray(weights["projection.tokens.weight"][:, order])
+    tables = [weights.get(f"{side}.embedding.positions.table") for side in ("encoder", "decoder")]
+    return MarianModel(
+        origin=Origin(bundle.folder.name, "Dragoman", WEIGHTS, bundle.model_sha256, bundle.card.licence),
+        shape=TransformerShape.model_validate(config.model_dump(include=set(TransformerShape.model_fields))),
+        positions=positions,
+        layers=_convert_layers_back(config, weights, order),
+        source_embedding=source,
+        target_embedding=target,
+        output=output,
+        output_bias=weights.get("projection.bias", np.zeros(len(output), np.float32)),
+        start=target[BOS],
+        source=_vocabulary(bundle.vocab.source),
+        target=_vocabulary(bundle.vocab.target),
+        search=search,
+        languages=(bundle.info.source_language, bundle.info.target_language),
+        alignment_layer=_find_alignment_layer(bundle, config),
+        trained_positions=None if tables[0] is None or tables[1] is None else (tables[0], tables[1]),
+    )
+
+
+def _convert_layers_back(
+    config: TransformerConfig, weights: dict[str, Array], order: NDArray[np.int64]
+) -> dict[str, Array]:
+    """Return the weights of both stacks in the order of transformers; a bias that the model lacks is zero."""
+    layers = {}
+    for name in layer_names(config.num_encoder_layers, config.num_decoder_layers):
+        weight = weights[f"{name.ours}.weight"]
+        bias = weights.get(f"{name.ours}.bias", np.zeros(len(weight), np.float32))
+        for part, array in (("weight", weight), ("bias", bias)):
+            key = f"{name.ours}.{part}"
+            layers[key] = np.ascontiguousarray(_permute(key, array, order))
+    return layers
+
+
+def _vocabulary(subwords: Subwords) -> MarianVocabulary:
+    tokens = tuple(subwords.piece(number) for number in range(subwords.size))
+    if len(set(tokens)) < len(tokens) or (tokens[EOS], tokens[UNK]) != (EOS_TOKEN, UNK_TOKEN):
+        fix = "train the vocabulary with Dragoman"
+        raise ValueError(f"the vocabulary has a token twice, or other names for {EOS_TOKEN} and {UNK_TOKEN}: {fix}")
+    return MarianVocabulary(tokens, subwords.proto, PAD, BOS)
+
+
+def _find_alignment_layer(bundle: Bundle, config: TransformerConfig) -> int | None:
+    """Return the last layer, if its first head is the model's alignment head, as in Marian."""
+    last = config.num_decoder_layers - 1
+    return last if bundle.info.alignment_heads == _first_head(last) else None
 
 
 def map_ids(ids: list[int], order: list[int | None]) -> list[int]:

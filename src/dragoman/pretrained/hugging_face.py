@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -25,17 +26,20 @@ from dragoman.pretrained.package import Package, sha256
 from dragoman.pretrained.position_tables import position_table
 
 CONFIG: Final = "config.json"
-_SAFE: Final = "model.safetensors"
+SAFE: Final = "model.safetensors"
 _PICKLED: Final = "pytorch_model.bin"
-_ACTIVATIONS: Final = {
+ACTIVATIONS: Final = {
     "relu": "relu",
     "swish": "swish",
     "silu": "swish",
     "gelu": "gelu",
     "quick_gelu": "gelu-sigmoid",
 }
-_LAYER_NORM_EPSILON: Final = 1e-5
+LAYER_NORM_EPSILON: Final = 1e-5
 """torch's default, which transformers uses; Marian has 1e-6."""
+
+ALIGNED: Final = "transformer-align"
+"""OPUS-MT's word, in the README of a model, for a last layer whose first head was trained to align words."""
 
 _NEVER: Final = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 """Options of BART that no Marian model has."""
@@ -53,9 +57,9 @@ def read_hugging_face(package: Package, positions: Positions | None) -> MarianMo
     for name in layer_names(shape.num_encoder_layers, shape.num_decoder_layers):
         for part in ("weight", "bias"):
             layers[f"{name.ours}.{part}"] = reader.take(f"{name.hugging_face}.{part}")
-    stored = {reader.find_positions(f"model.{side}.embed_positions.weight", shape) for side in ("encoder", "decoder")}
-    if len(stored - {None}) > 1:
-        package.refuse("encoder and decoder have different positions: only one kind can be imported")
+    kind, trained_positions = reader.take_positions(shape)
+    if trained_positions and positions:
+        package.refuse("it has trained positions: leave out --positions")
     source_embedding, target_embedding, output = reader.take_embeddings()
     bias = reader.take_optional("final_logits_bias")
     reader.check_all_taken()
@@ -68,12 +72,15 @@ def read_hugging_face(package: Package, positions: Positions | None) -> MarianMo
     start = config.get("decoder_start_token_id", config.get("pad_token_id"))
     if not isinstance(start, int) or not 0 <= start < len(target_embedding):
         package.refuse(f"decoder_start_token_id {start} is not an id of the target vocabulary: correct {CONFIG}")
+    if start not in (target.pad, target.eos, target.unk):
+        source, target = (replace(side, bos=side.ids.get(target.tokens[start])) for side in (source, target))
     generation = {**config, **_read_optional_json(package, "generation_config.json")}
     tokenizer = _read_optional_json(package, "tokenizer_config.json")
+    alpha = generation.get("length_penalty")
     return MarianModel(
         origin=Origin(package.name, "Hugging Face MarianMTModel", file, sha256(content), package.find_licence()),
         shape=shape,
-        positions=positions or next(iter(stored - {None}), None) or "hf",
+        positions=positions or kind,
         layers=layers,
         source_embedding=source_embedding,
         target_embedding=target_embedding,
@@ -84,10 +91,11 @@ def read_hugging_face(package: Package, positions: Positions | None) -> MarianMo
         target=target,
         search={
             "beam_size": int(generation.get("num_beams") or 4),
-            "penalty": {"formula": "length", "alpha": float(generation.get("length_penalty") or 1.0)},
+            "penalty": {"formula": "length", "alpha": 1.0 if alpha is None else float(alpha)},
         },
         languages=(tokenizer.get("source_lang"), tokenizer.get("target_lang")),
-        alignment_layer=shape.num_decoder_layers - 1 if package.mentions("transformer-align") else None,
+        alignment_layer=shape.num_decoder_layers - 1 if package.mentions(ALIGNED) else None,
+        trained_positions=trained_positions,
     )
 
 
@@ -127,9 +135,9 @@ def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
             )
     if config.get("static_position_embeddings") is False:
         package.refuse("static_position_embeddings is false: models with trained positions cannot be imported")
-    activation = _ACTIVATIONS.get(str(config.get("activation_function")))
+    activation = ACTIVATIONS.get(str(config.get("activation_function")))
     if activation is None:
-        known = ", ".join(_ACTIVATIONS)
+        known = ", ".join(ACTIVATIONS)
         package.refuse(f"the activation {config.get('activation_function')} is unknown: only {known} can be imported")
     if int(config["d_model"]) % 2:
         package.refuse(f"d_model {config['d_model']} is odd: only even dimensions can be imported")
@@ -143,7 +151,7 @@ def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
         output_bias=True,
         activation=activation,
         norm="post",
-        norm_epsilon=_LAYER_NORM_EPSILON,
+        norm_epsilon=LAYER_NORM_EPSILON,
         dropout=config.get("dropout", 0.1),
         attention_dropout=config.get("attention_dropout", 0.0),
         activation_dropout=config.get("activation_dropout", 0.0),
@@ -152,18 +160,18 @@ def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
 
 
 def _find_weights(package: Package) -> tuple[str, bytes]:
-    for name in (_SAFE, _PICKLED):
+    for name in (SAFE, _PICKLED):
         if name in package.names:
             return name, package.read_weights(name)
     if any(name.endswith(".index.json") for name in package.names):
         package.refuse("the weights are in several files: save the model with one file of weights")
     others = [name for name in package.names if name.endswith((".h5", ".msgpack", ".onnx"))]
     found = f"only {others[0]}" if others else "no weights"
-    raise package.refusal(f"the folder has {found}: give a folder with {_SAFE} or {_PICKLED}")
+    raise package.refusal(f"the folder has {found}: give a folder with {SAFE} or {_PICKLED}")
 
 
 def _load_arrays(package: Package, name: str, content: bytes) -> dict[str, Array]:
-    if name == _SAFE:
+    if name == SAFE:
         try:
             arrays = load(content)
         except (SafetensorError, KeyError, TypeError, AttributeError) as error:
@@ -179,7 +187,7 @@ def _load_arrays(package: Package, name: str, content: bytes) -> dict[str, Array
             tensors = torch.load(io.BytesIO(content), map_location=CPU, weights_only=True)
         except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
             reason = str(error).partition("\n")[0]
-            package.refuse(f"{name} is damaged, or has more than weights ({reason}): save the model as {_SAFE}")
+            package.refuse(f"{name} is damaged, or has more than weights ({reason}): save the model as {SAFE}")
         arrays = {key: value.float().numpy() for key, value in tensors.items()}
     return {key: np.asarray(value, np.float32) for key, value in arrays.items()}
 
@@ -201,7 +209,7 @@ def _read_vocabularies(package: Package, config: dict[str, Any]) -> tuple[Marian
             MarianVocabulary(
                 name_ids(package, name, tokens, size),
                 package.read_sentencepiece(spm),
-                pad if pad and pad < size else None,
+                pad if pad is not None and pad < size else None,
             )
         )
     eos = config.get("eos_token_id")
@@ -255,20 +263,20 @@ class _HuggingFaceArrays:
         target = source if np.array_equal(source, target) else target
         return source, target, target if output is None or np.array_equal(output, target) else output
 
-    def find_positions(self, name: str, shape: TransformerShape) -> Positions | None:
-        """Return the kind of a stored position table, or None if no table is stored."""
-        table = self.take_optional(name)
-        if table is None:
-            return None
+    def take_positions(self, shape: TransformerShape) -> tuple[Positions, tuple[Array, Array] | None]:
+        """Return the kind of sinusoids and None, or the stored tables of encoder and decoder if these are trained."""
+        names = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+        stored = [self.take_optional(name) for name in names]
+        size = (shape.max_positions, shape.d_model)
+        for name, table in zip(names, stored, strict=True):
+            if table is not None and table.shape != size:
+                self._package.refuse(f"{name} has the shape {table.shape} instead of {size}: correct {CONFIG}")
+        tables = [position_table("hf", *size).astype(np.float32) if table is None else table for table in stored]
         kinds: tuple[Positions, ...] = ("hf", "marian")
         for kind in kinds:
-            if table.shape == (shape.max_positions, shape.d_model) and np.allclose(
-                table, position_table(kind, *table.shape), rtol=0, atol=1e-4
-            ):
-                return kind
-        raise self._package.refusal(
-            f"{name} has neither Marian's nor transformers' sinusoids: trained positions are not imported"
-        )
+            if all(np.allclose(table, position_table(kind, *size), rtol=0, atol=1e-4) for table in tables):
+                return kind, None
+        return "marian", (tables[0], tables[1])  # trained tables have any order of dimensions: they stay as they are
 
     def check_all_taken(self) -> None:
         if self._arrays:

@@ -14,7 +14,7 @@ from dragoman.models.config import TransformerShape
 
 Positions = Literal["hf", "marian"]
 """Sinusoids in halves, sines first. hf: exponent 2i/d, as in transformers and CTranslate2's converter; marian: exponent
-i / (d/2 - 1), as in Marian, with which the model was trained."""
+i / (d/2 - 1), as in Marian, which trained most models."""
 
 Array = NDArray[np.float32]
 Weights = Mapping[str, Array]
@@ -32,6 +32,8 @@ class MarianVocabulary:
     proto: bytes
     pad: int | None
     """The id of padding; None if the model has none."""
+    bos: int | None = None
+    """The id of the decoder's first input, if it has no other use; None: it has no token of its own."""
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -47,6 +49,11 @@ class MarianVocabulary:
     def unk(self) -> int:
         """The id of unknown tokens."""
         return self.ids[UNK_TOKEN]
+
+    @property
+    def never(self) -> list[int]:
+        """The ids that are never written: padding and the decoder's first input."""
+        return [number for number in (self.pad, self.bos) if number is not None]
 
     @property
     def tags(self) -> list[str]:
@@ -107,6 +114,8 @@ class MarianModel:
     languages: tuple[str | None, str | None]
     alignment_layer: int | None
     """The decoder layer whose first head was trained to align words; None: no head was."""
+    trained_positions: tuple[Array, Array] | None = None
+    """The position tables of encoder and decoder, if they are not computed; then `positions` is not used."""
 
     @property
     def is_joint(self) -> bool:

@@ -4,6 +4,7 @@ Slow, without batches and without a cache: an import is compared with it before 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,23 +21,20 @@ class ReferenceModel:
 
     def __init__(self, model: MarianModel) -> None:
         self._model = model
-        self._positions = position_table(model.positions, model.shape.max_positions, model.shape.d_model)
+        table = position_table(model.positions, model.shape.max_positions, model.shape.d_model)
+        tables: Sequence[NDArray[Any]] = model.trained_positions or (table, table)
+        self._source_positions, self._target_positions = tables
 
-    def log_probabilities(self, source: list[int], target: list[int]) -> NDArray[Any]:
-        """Return the log-probabilities [steps, vocabulary] before each token of the target; padding has none."""
+    def log_probabilities(self, source: list[int], target: list[int], never: Sequence[int] = ()) -> NDArray[Any]:
+        """Return the log-probabilities [steps, vocabulary] before each target token; ids in `never` have none."""
         model = self._model
-        memory = self._stack("encoder", self._embed(model.source_embedding[source]), None)
+        memory = self._stack("encoder", _embed(model.source_embedding[source], self._source_positions), None)
         embedded = np.concatenate([model.start[None], model.target_embedding[target[:-1]]])
-        hidden = self._stack("decoder", self._embed(embedded), memory)
+        hidden = self._stack("decoder", _embed(embedded, self._target_positions), memory)
         logits = hidden @ model.output.T + model.output_bias
-        if model.target.pad is not None:
-            logits[:, model.target.pad] = -np.inf
+        logits[:, list(never)] = -np.inf
         shifted = logits - logits.max(axis=1, keepdims=True)
         return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
-
-    def _embed(self, rows: Array) -> Array:
-        scaled = rows * rows.dtype.type(math.sqrt(rows.shape[1]))
-        return np.asarray(scaled + self._positions[: len(rows)].astype(rows.dtype))
 
     def _stack(self, side: str, x: Array, memory: Array | None) -> Array:
         shape = self._model.shape
@@ -97,3 +95,8 @@ class ReferenceModel:
     def _linear(self, name: str, x: Array) -> Array:
         layers = self._model.layers
         return np.asarray(x @ layers[f"{name}.weight"].T + layers[f"{name}.bias"])
+
+
+def _embed(rows: Array, positions: NDArray[Any]) -> Array:
+    scaled = rows * rows.dtype.type(math.sqrt(rows.shape[1]))
+    return np.asarray(scaled + positions[: len(rows)].astype(rows.dtype))

@@ -1,19 +1,9 @@
-"""Names of languages, and detection of a text's language."""
+"""Detection of a text's language."""
 
-import json
 from functools import cache
-from importlib.resources import files
-from typing import Any, Final
+from typing import Any
 
 from dragoman.serving.errors import InvalidRequestError
-
-NAMES: Final[dict[str, str]] = json.loads((files("dragoman.serving") / "languages.json").read_bytes())
-"""English names by code (ISO 639)."""
-
-
-def language_name(code: str) -> str:
-    """Return the English name of a language, or the code itself for an unknown language."""
-    return NAMES.get(code.replace("_", "-").partition("-")[0].lower(), code)
 
 
 def detect_languages(text: str) -> list[tuple[str, float]]:

@@ -12,8 +12,9 @@ from dragoman.api_schemas import Integer
 from dragoman.config import describe_first
 from dragoman.serving.engine_protocol import TranslationOptions
 from dragoman.serving.errors import InvalidRequestError, LibreTranslateError, document_errors
-from dragoman.serving.languages import detect_languages, language_name
+from dragoman.serving.languages import detect_languages
 from dragoman.serving.service import DETECT_CHARACTERS, DocumentTranslation, RequestContext, Service
+from dragoman.text.language_names import language_name
 
 FORM: Final = "application/x-www-form-urlencoded"
 

@@ -65,12 +65,16 @@ class Vocab:
         """The SHA-256 of both models, which identifies the vocabulary."""
         return hashlib.sha256(f"{self.source.sha256} {self.target.sha256}".encode()).hexdigest()
 
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The content of the file of a joint vocabulary, or of the two files of separate vocabularies, by name."""
+        names = _JOINT if self.joint else _SEPARATE
+        return dict(zip(names, [self.source.proto, self.target.proto], strict=False))
+
     def save(self, folder: Path) -> tuple[FileInfo, ...]:
         """Write one file for a joint vocabulary, or two files for separate vocabularies."""
-        models = [self.source] if self.joint else [self.source, self.target]
-        files, others = (_JOINT, _SEPARATE) if self.joint else (_SEPARATE, _JOINT)
-        saved = tuple(write_durably(folder / name, model.proto) for name, model in zip(files, models, strict=True))
-        for name in others:
+        saved = tuple(write_durably(folder / name, content) for name, content in self.files.items())
+        for name in {*_JOINT, *_SEPARATE} - self.files.keys():
             (folder / name).unlink(missing_ok=True)
         return saved
 

@@ -4,8 +4,6 @@ Three things are compared on sentences of random tokens: the ids of a text, the 
 translation, and that no other token is more probable there. Needs no torch.
 """
 
-import secrets
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,10 +13,10 @@ import numpy as np
 from dragoman.bundle import Bundle, BundleInfo, Card, Export, ExportCheck, open_bundle, write_bundle
 from dragoman.bundle.writing import store_export
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
-from dragoman.decoding.engine import search
+from dragoman.decoding.engine import Engine, search
 from dragoman.decoding.options import SearchOptions
 from dragoman.export.ctranslate2 import exportable_heads, weights_file
-from dragoman.io.durable import UNFINISHED, sync_folder
+from dragoman.io.durable import check_new_folder, write_folder_durably
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.pretrained.conversion import ConvertedModel, convert, map_ids
 from dragoman.pretrained.formats import choose_tag, read_package
@@ -63,9 +61,7 @@ def import_model(request: ImportRequest, progress: Progress = ignore_progress) -
 
     Raise ValueError if the model cannot be imported or the comparison fails; then nothing is written.
     """
-    out = request.out.resolve()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"--out {request.out} exists and is not an empty folder: give a new or empty folder")
+    check_new_folder(request.out)
     progress("read the package", 0, None)
     model = read_package(request.package, request.positions)
     tag = choose_tag(request.package, model, request.tag)
@@ -81,22 +77,14 @@ def import_model(request: ImportRequest, progress: Progress = ignore_progress) -
         target_language=target,
         alignment_heads=converted.alignment_heads,
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}{UNFINISHED}")
-    try:
-        bundle = write_bundle(beside / "bundle", info, converted.weights, converted.vocab, _card(request, model, tag))
+    with write_folder_durably(request.out) as beside:
+        bundle = write_bundle(beside, info, converted.weights, converted.vocab, _card(request, model, tag))
         heads = exportable_heads(bundle)
         content = weights_file(bundle, "float32", heads)
         export = Export.unchecked(content, heads=heads)
         check = check_import(bundle, export, content, model, converted, tag, progress)
         store_export(bundle.folder, export.model_copy(update={"proof": check}), content)
-        if out.is_dir():
-            out.rmdir()
-        bundle.folder.rename(out)
-        sync_folder(out.parent)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    return ImportedModel(open_bundle(out), check, tag)
+    return ImportedModel(open_bundle(request.out.resolve()), check, tag)
 
 
 def check_import(
@@ -110,38 +98,60 @@ def check_import(
 ) -> ExportCheck:
     """Compare CTranslate2 with the original's formulas; raise ValueError if ids, scores or translations differ."""
     engine = CTranslate2Engine.of(bundle, export, content)
-    reference = ReferenceModel(model)
+    check = compare_with_formulas(bundle, engine, model, converted, tag, True, progress)
+    if wrong := find_difference(check):
+        raise ValueError(f"{bundle.folder}: {wrong}: report a bug")
+    return check
+
+
+def compare_with_formulas(
+    bundle: Bundle,
+    engine: Engine,
+    model: MarianModel,
+    converted: ConvertedModel,
+    tag: str | None,
+    is_masked: bool,
+    progress: Progress,
+) -> ExportCheck:
+    """Compare an engine of the bundle with the formulas of a Marian model on sentences of random tokens.
+
+    `converted` has the ids of the Marian model. With `is_masked`, the bundle gives no probability to padding and BOS.
+    Raise ValueError if the ids of a text differ.
+    """
+    reference, never = ReferenceModel(model), model.target.never
     texts = list(filter(None, map(clean_line, model.source.made_up_sentences(ENOUGH))))
     rows = bundle.vocab.source.encode(texts).rows()
     for text, row in zip(texts, rows, strict=True):
         if map_ids(row, converted.source_order) != model.source.encode(text, tag):
-            raise ValueError(f"{bundle.folder}: the ids of {text!r} differ from the original's: report a bug")
+            raise ValueError(f"{bundle.folder}: the ids of {text!r} differ from the Marian model's: report a bug")
     found = search(engine, rows, SearchOptions(beam_size=1))
     targets = [result.best.tokens for result in found]
     differences, num_identical = list[float](), 0
     for done, (row, target, scores) in enumerate(zip(rows, targets, engine.score(rows, targets), strict=True), 1):
         wanted = map_ids([*target, EOS], converted.target_order)
-        theirs = reference.log_probabilities(map_ids(row, converted.source_order), wanted)
+        theirs = reference.log_probabilities(map_ids(row, converted.source_order), wanted, never if is_masked else ())
         chosen = theirs[np.arange(len(wanted)), wanted]
-        differences += np.abs(chosen - np.array(scores)).tolist()
+        differences += np.nan_to_num(np.abs(chosen - np.array(scores)), nan=np.inf).tolist()
         free = len(wanted) - int(found[done - 1].best.cut)  # where the length limit forces the end, others are better
+        theirs[:, never] = -np.inf
         num_identical += bool((theirs.max(axis=1)[:free] - chosen[:free] < LARGEST_DIFFERENCE).all())
-        progress("compare with the original's formulas", done, len(rows))
-    largest = max(differences, default=np.inf)
-    if not largest <= LARGEST_DIFFERENCE:  # NaN too
-        raise ValueError(
-            f"{bundle.folder}: a token's log-probability differs from the original's by {largest}: report a bug"
-        )
-    if num_identical < len(rows):
-        wrong = f"only {num_identical} of {len(rows)} translations are the original's"
-        raise ValueError(f"{bundle.folder}: {wrong}: report a bug")
+        progress("compare with Marian's formulas", done, len(rows))
     return ExportCheck(
         texts=len(rows),
         identical=num_identical,
-        largest_difference=largest,
-        mean_difference=sum(differences) / len(differences),
+        largest_difference=max(differences, default=np.inf),
+        mean_difference=sum(differences) / max(1, len(differences)),
         held_out=False,
     )
+
+
+def find_difference(check: ExportCheck) -> str | None:
+    """Return a description of the difference from Marian's formulas that exceeds the tolerance, or None."""
+    if check.largest_difference > LARGEST_DIFFERENCE:
+        return f"a token's log-probability differs from Marian's formulas by {check.largest_difference:.2g}"
+    if check.identical < check.texts:
+        return f"only {check.identical} of {check.texts} translations are those of Marian's formulas"
+    return None
 
 
 def _card(request: ImportRequest, model: MarianModel, tag: str | None) -> Card:

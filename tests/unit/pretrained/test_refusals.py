@@ -11,6 +11,7 @@ from marian_packages import MarianFiles, Words, train_spm
 from safetensors.numpy import load_file, save_file
 
 from dragoman.pretrained.formats import choose_tag, read_package
+from dragoman.pretrained.position_tables import position_table
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,9 @@ def test_an_opus_mt_package_is_refused(
         read_package(folder)
 
 
-def test_trained_positions_are_refused_in_both_formats(files: MarianFiles, tmp_path: Path) -> None:
+def test_trained_positions_are_refused_where_marian_stores_them_and_read_from_hugging_face(
+    files: MarianFiles, tmp_path: Path
+) -> None:
     folder = files.opus_mt(tmp_path / "npz")
     name = next(folder.glob("*.npz"))
     with np.load(name) as arrays:
@@ -69,7 +72,16 @@ def test_trained_positions_are_refused_in_both_formats(files: MarianFiles, tmp_p
     arrays = load_file(folder / "model.safetensors")
     arrays["model.encoder.embed_positions.weight"] = np.ones((96, 24), np.float32)
     save_file(arrays, folder / "model.safetensors")
+    tables = read_package(folder).trained_positions
+    assert tables is not None
+    np.testing.assert_array_equal(tables[0], np.ones((96, 24)))
+    np.testing.assert_allclose(tables[1], position_table("hf", 96, 24), atol=1e-6)
     with pytest.raises(ValueError, match="trained positions"):
+        read_package(folder, "marian")
+    save_file(
+        arrays | {"model.decoder.embed_positions.weight": np.ones((95, 24), np.float32)}, folder / "model.safetensors"
+    )
+    with pytest.raises(ValueError, match=r"decoder\.embed_positions\.weight has the shape"):
         read_package(folder)
 
 

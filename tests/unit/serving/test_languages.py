@@ -6,7 +6,8 @@ import pytest
 
 from dragoman.serving import languages
 from dragoman.serving.errors import InvalidRequestError
-from dragoman.serving.languages import NAMES, detect_languages, language_name
+from dragoman.serving.languages import detect_languages
+from dragoman.text.language_names import NAMES, language_name
 
 TEXTS = {
     "en": "Where is the station? It is behind the church.",
