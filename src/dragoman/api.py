@@ -41,6 +41,7 @@ Sample = bool | SamplingOptions | Mapping[str, Any]
 class TranslateOptions(TypedDict, total=False):
     """The options of all methods that translate; the `Model` docstring describes each option."""
 
+    to: str | None
     split: bool
     protect: bool | None
     prefix: str
@@ -52,6 +53,8 @@ class TranslateOptions(TypedDict, total=False):
 
 class Model:
     """A trained model that translates texts, scores and aligns translations, and records attention.
+
+    `to` is the target language of a model that translates into several: every method that uses the model needs it then.
 
     All methods that translate take the same options. `split`: split a text into sentences and keep its layout; if
     False, each line is one sentence, as in a test set. `protect`: keep placeholders, tags, addresses, code and emoji
@@ -76,7 +79,8 @@ class Model:
         return Model(open_bundle(model), options)
 
     def __repr__(self) -> str:
-        languages = f"{self.language or 'unknown'}-{self.bundle.info.target_language or 'unknown'}"
+        info = self.bundle.info
+        languages = "-".join("/".join(codes) or "unknown" for codes in (info.sources, info.targets))
         engine, beam = self.translator.engine.name, self.translator.options.beam_size
         return f"<Model {self.bundle.folder}: {self.bundle.info.model.family}, {languages}, {engine}, beam {beam}>"
 
@@ -120,6 +124,7 @@ class Model:
         texts: str | Iterable[str],
         *,
         num_best: int | None = None,
+        to: str | None = None,
         split: bool = True,
         protect: bool | None = None,
         prefix: str = "",
@@ -129,9 +134,9 @@ class Model:
         progress: Progress = ignore_progress,
     ) -> Iterator[TextTranslation]:
         """Yield the translation of each text, with the sentences, hypotheses, scores and glossary terms."""
-        translator = self._translator_for(num_best, sample)
+        translator = self._translator_for(to, num_best, sample)
         terms = None if glossary is None else Glossary.of(glossary)
-        links_of = find_engine_links(self.bundle, translator.engine) if terms else None
+        links_of = find_engine_links(self.bundle.to(to), translator.engine) if terms else None
         pipeline = Pipeline(translator, split, protect, window, progress, terms, links_of)
         several = [texts] if isinstance(texts, str) else texts
         if terms and (prefix or sample):
@@ -142,26 +147,32 @@ class Model:
             raise ValueError("prefix and sample cannot be combined: give only one of them")
         return iter([pipeline.translate_prefix("\n".join(several), prefix)])
 
-    def score(self, source: str, target: str) -> tuple[float, ...]:
+    def score(self, source: str, target: str, *, to: str | None = None) -> tuple[float, ...]:
         """Return the log-probabilities of the tokens of a given translation, EOS included."""
-        return score_target(self._translator_for(), source, target)
+        return score_target(self._translator_for(to), source, target)
 
-    def alternatives(self, source: str, prefix: str = "", num: int = 5) -> list[Alternative]:
+    def alternatives(self, source: str, prefix: str = "", num: int = 5, *, to: str | None = None) -> list[Alternative]:
         """Return the most probable next tokens after `prefix`, each with the best translation that continues it."""
-        return find_alternatives(self._translator_for(), source, prefix, num)
+        return find_alternatives(self._translator_for(to), source, prefix, num)
 
-    def align(self, source: str | Sequence[str], target: str | Sequence[str]) -> Any:
+    def align(self, source: str | Sequence[str], target: str | Sequence[str], *, to: str | None = None) -> Any:
         """Return the word alignment of a source and a target as a list of pairs of word indices.
 
         (0, 1) links the first source word to the second target word. For lists of sources and targets, return one
         alignment per sentence pair.
         """
+        aligner = self._aligner_for(to)
         if isinstance(source, str) and isinstance(target, str):
-            return sorted(self._aligner.links([source], [target])[0])
-        return [sorted(links) for links in self._aligner.links(source, target)]
+            return sorted(aligner.links([source], [target])[0])
+        return [sorted(links) for links in aligner.links(source, target)]
 
     def evaluate(
-        self, sources: Sequence[str], references: Sequence[str], metrics: Sequence[Any] = ("bleu", "chrf")
+        self,
+        sources: Sequence[str],
+        references: Sequence[str],
+        metrics: Sequence[Any] = ("bleu", "chrf"),
+        *,
+        to: str | None = None,
     ) -> "dict[Any, MetricScore]":
         """Translate a test set line by line, and return the scores by metric, with 95 % confidence intervals."""
         _require("sacrebleu", "evaluate")
@@ -169,13 +180,14 @@ class Model:
 
         if len(sources) != len(references):
             raise ValueError(f"{len(sources):,} sources but {len(references):,} references: give equal numbers")
-        return score_translations(self.translate(sources, split=False, protect=False), [references], metrics)
+        return score_translations(self.translate(sources, to=to, split=False, protect=False), [references], metrics)
 
     def trace(
         self,
         source: str,
         target: str | None = None,
         *,
+        to: str | None = None,
         prefix: str = "",
         without: str | None = None,
         alternatives: int = 5,
@@ -189,7 +201,7 @@ class Model:
         the number of alternatives kept per token. `history` adds every candidate of the search, and `vectors` adds the
         queries, keys and values of every head.
         """
-        inspector = self._inspector
+        inspector = self._inspector.to(self.bundle.to(to).language)
         return inspector.trace(
             source,
             target,
@@ -220,9 +232,10 @@ class Model:
         finally:
             self._num_taps -= 1
 
-    def _translator_for(self, num_best: int | None = None, sample: Sample = False) -> Translator:
+    def _translator_for(self, to: str | None = None, num_best: int | None = None, sample: Sample = False) -> Translator:
         """Return the translator for these options; it uses torch to sample or while a tap is open."""
         translator = self._torch_translator if sample is not False or self._num_taps else self.translator
+        translator = replace(translator, vocab=translator.vocab.to(self.bundle.to(to).language))
         if num_best is not None:
             translator = replace(translator, options=translator.options.replace(num_best=num_best))
         if sample is False:
@@ -249,12 +262,12 @@ class Model:
 
         return Inspector.of(self.bundle, self.translator.options.beam_size, self._device)
 
-    @cached_property
-    def _aligner(self) -> "Aligner":
+    def _aligner_for(self, to: str | None) -> "Aligner":
         _require("torch", "align")
         from dragoman.alignment.aligner import Aligner
 
-        return Aligner(self._inspector.model, self.bundle.vocab, self.bundle.info.alignment_heads)
+        bundle = self.bundle.to(to)
+        return Aligner(self._inspector.model, bundle.vocab, bundle.info.alignment_heads)
 
 
 def load(
@@ -295,6 +308,7 @@ def train(
     init: str | Path | None = None,
     keep: tuple[str, str] | None = None,
     keep_source: str | None = None,
+    to: str | None = None,
     time: str | None = None,
     device: str = AUTO,
     progress: Progress = ignore_progress,
@@ -307,7 +321,8 @@ def train(
     `device` is "cpu", "cuda" or another device of torch; "auto" is all GPUs, or the CPU without one.
 
     `init` is a trained model to begin with: a folder, or "demo". Against forgetting what it knows, give old text: its
-    source and target files as `keep`, or only a source file as `keep_source`, which the model itself translates.
+    source and target files as `keep`, or only a source file as `keep_source`, which the model itself translates. If
+    it translates into several languages, `to` is the language of the new text; by default, as in the file names.
 
     The same call resumes a training that ended early. Training starts worker processes: in a script, call `train` under
     `if __name__ == "__main__":`.
@@ -326,6 +341,7 @@ def train(
         init=None if init is None else str(init),
         keep=keep,
         keep_source=keep_source,
+        to=to,
         time=time,
         device=device,
     )

@@ -1,5 +1,6 @@
 """The JSON schemas of /v1/translate and /v1/models, shared by the service and the client."""
 
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -42,7 +43,9 @@ class ServiceRequest(RequestSchema):
     )
     model: str | None = Field(None, description="name of the model; default: by the languages", examples=["en-de"])
     source: str | None = Field(None, description="source language code; auto detects it", examples=["en"])
-    target: str | None = Field(None, description="target language code", examples=["de"])
+    target: str | None = Field(
+        None, description="target language code; required if the model translates into several", examples=["de"]
+    )
     split: bool = Field(True, description="split texts into sentences; false: each line is one sentence")
     protect: bool | None = Field(
         None, description="keep placeholders, tags, addresses, code, emoji and digits; default: the model's"
@@ -74,6 +77,10 @@ class ModelInfo(ModelRef):
     name: str = Field(description="name of the model in requests")
     source: str = Field(description="source language code; und if the bundle does not name it")
     target: str = Field(description="target language code; und if the bundle does not name it")
+    sources: tuple[str, ...] = Field((), description="all source language codes, if there are several")
+    targets: tuple[str, ...] = Field(
+        (), description="all target language codes, if there are several; requests then need a target"
+    )
     title: str | None = Field(None, description="title of the model card")
     beam_size: int = Field(description="default beam size")
     formula: Formula = Field(description="default length penalty")
@@ -81,6 +88,12 @@ class ModelInfo(ModelRef):
     aligns: bool = Field(description="true if the model can return word alignments")
     protects: bool = Field(False, description="true if the model keeps placeholders, addresses, ... by default")
     compute: str = Field(description="compute type of matrix products: float32, int16, int8 or float16")
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """All pairs of source and target languages; a language is not paired with itself, if there are others."""
+        pairs = list(product(self.sources or (self.source,), self.targets or (self.target,)))
+        return tuple(pair for pair in pairs if pair[0] != pair[1]) or tuple(pairs)
 
 
 class ModelList(ResponseSchema):

@@ -71,7 +71,7 @@ def test_options_are_kept_in_the_model(folder: Path) -> None:
     [
         (["--positions", "other"], "--positions"),
         (["--languages", "en"], "--languages en is not a pair"),
-        (["--tag", "deu"], "leave out --tag"),
+        (["--to", "deu"], "leave out --to"),
     ],
     ids=str,
 )

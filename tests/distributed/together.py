@@ -135,7 +135,7 @@ def validated(group: Group) -> dict[str, Any]:
     bundle = open_bundle(GOLDEN)
     model = load_model(bundle).train()
     search = SearchOptions(beam_size=2)
-    scores = Validator(PAIRS, bundle.vocab, search, MetricOptions(), 2, group)(model)
+    scores = Validator([PAIRS], bundle.vocab, search, MetricOptions(), 2, group)(model)
     alone = translate_together(model, bundle.vocab, PAIRS.source[:1], search, group)
     return {"scores": scores, "is_training": model.training, "one_text": alone}
 

@@ -69,7 +69,7 @@ def their_model(folder: Path, dtype: torch.dtype = torch.float32) -> Any:
 def logits_of(folder: Path, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     """Both models' logits of a random pair, ours by their ids."""
     model = read_package(folder)
-    converted, theirs = convert(model, None), their_model(folder, dtype)
+    converted, theirs = convert(model, ()), their_model(folder, dtype)
     ours = our_model(converted).to(dtype)
     draw = np.random.default_rng(3)
     source = [*draw.integers(4, len(converted.source_order), 11).tolist(), EOS]
@@ -132,7 +132,7 @@ def test_greedy_translations_are_those_of_transformers(
     words: Words = request.getfixturevalue(vocabulary)
     folder = MarianFiles(words, start=True).hugging_face(tmp_path / "model")
     imported = import_model(ImportRequest(folder, tmp_path / "base"))
-    converted = convert(read_package(folder), None)
+    converted = convert(read_package(folder), ())
     texts = sentences(ENGLISH, 200, seed=9)
     tokenizer, theirs = transformers.MarianTokenizer.from_pretrained(folder), their_model(folder)
     limit = 30
@@ -164,7 +164,7 @@ def test_twelve_thousand_lines_have_the_ids_of_transformers(
     english, german = (read_lines(shared_data, f"train.{code}.gz", 12_000) for code in ("en", "de"))
     words = Words.made(english, german, (1_500, 1_800), joint=kind == "joint")
     folder = MarianFiles(words).hugging_face(tmp_path / "model")
-    converted = convert(read_package(folder), None)
+    converted = convert(read_package(folder), ())
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
     for lines, side, order, options in (
         (english, converted.vocab.source, converted.source_order, {}),
@@ -185,7 +185,7 @@ def test_twelve_thousand_lines_have_the_ids_of_transformers(
 
 def test_odd_characters_have_the_ids_of_transformers(joint: Words, tmp_path: Path) -> None:
     folder = MarianFiles(joint).hugging_face(tmp_path / "model")
-    converted = convert(read_package(folder), None)
+    converted = convert(read_package(folder), ())
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
     texts = [
         "a ü b",
@@ -211,7 +211,7 @@ def test_a_language_tag_begins_every_source(joint: Words, tmp_path: Path) -> Non
     words.target = words.source
     folder = MarianFiles(words).hugging_face(tmp_path / "model")
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
-    converted = convert(read_package(folder), ">>nld<<")
+    converted = convert(read_package(folder), [">>nld<<"])
     texts = sentences(ENGLISH, 20)
     found = [old_ids(row, converted.source_order) for row in converted.vocab.source.encode(texts).rows()]
     assert found == tokenizer([f">>nld<< {text}" for text in texts])["input_ids"]
@@ -257,7 +257,7 @@ def test_marians_positions_are_the_default_of_its_packages(joint: Words, tmp_pat
     folder = files.opus_mt(tmp_path / "model")
     assert read_package(folder).positions == "marian"
     assert read_package(files.hugging_face(tmp_path / "hf")).positions == "hf"
-    converted = convert(read_package(folder), None)
+    converted = convert(read_package(folder), ())
     assert (converted.config.positions, converted.config.norm_epsilon) == ("sinusoidal-halves", 1e-6)
     np.testing.assert_array_equal(
         converted.weights["encoder.embedding.tokens.weight"][EOS], files.arrays()["model.shared.weight"][0]
@@ -335,6 +335,6 @@ def test_an_import_that_computes_otherwise_is_not_written(
 
 
 def test_subword_sampling_is_refused(joint: Words, tmp_path: Path) -> None:
-    converted = convert(read_package(MarianFiles(joint).hugging_face(tmp_path / "model")), None)
+    converted = convert(read_package(MarianFiles(joint).hugging_face(tmp_path / "model")), ())
     with pytest.raises(ValueError, match="subword sampling"):
         converted.vocab.source.sample(["two dogs"], 0.1, (1, 2))

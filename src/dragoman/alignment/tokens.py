@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dragoman.text.subwords import Subwords
@@ -19,7 +19,7 @@ class Tokens:
     spans: tuple[tuple[int, int], ...]
     """The (start, end) characters that each token covers, including a leading space; (n, n) for EOS."""
     words: tuple[int, ...]
-    """The index of the whitespace-separated word that each token belongs to; -1 for EOS."""
+    """The index of the whitespace-separated word that each token belongs to; -1 for EOS and a language tag."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -46,7 +46,8 @@ class Tokens:
 
 def _tokens(subwords: Subwords, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Tokens:
     pieces = tuple(subwords.piece(token) for token in ids)
-    return Tokens(text, tuple(ids), pieces, tuple(spans), _words(text, ids, spans))
+    no_words = {EOS, *subwords.tags.values()}
+    return Tokens(text, tuple(ids), pieces, tuple(spans), _words(text, ids, spans, no_words))
 
 
 def _spans(subwords: Subwords, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
@@ -61,8 +62,10 @@ def _spans(subwords: Subwords, text: str, ids: Sequence[int]) -> list[tuple[int,
     return spans
 
 
-def _words(text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+def _words(
+    text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], no_words: Collection[int]
+) -> tuple[int, ...]:
     """Return the index of the word that has each token's first character; whitespace belongs to the next word."""
     ends = [match.end() for match in re.finditer(r"\S+", text)]
     words = (min(bisect_right(ends, start), len(ends) - 1) for start, _ in spans)
-    return tuple(-1 if token == EOS else word for token, word in zip(ids, words, strict=True))
+    return tuple(-1 if token in no_words else word for token, word in zip(ids, words, strict=True))

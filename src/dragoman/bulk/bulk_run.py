@@ -32,7 +32,7 @@ def run_bulk(request: TranslateRequest, progress: Progress, warn: Callable[[str]
     found = find_shards(request.shards, out)
     shards = portion.of(found)
     _check_formats(shards)
-    bundle = open_bundle(request.model)
+    bundle = open_bundle(request.model).to(request.to)
     glossary = Glossary.read(request.glossary) if request.glossary else None
     settings = choose_settings(bundle, request, warn, glossary)
     with lock_folder(out, portion):

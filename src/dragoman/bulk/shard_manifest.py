@@ -31,6 +31,7 @@ class BulkSettings(Config):
     protect: bool = Field(description="true if placeholders, addresses, code, emoji and numbers were protected")
     column: str = Field(description="name of the translated field")
     into: str = Field(description="name of the added field")
+    to: str | None = Field(None, exclude_if=not_, description="target language, if the model translates into several")
     glossary: str | None = Field(None, exclude_if=not_, description="hash of the glossary's terms; null without one")
 
     def differences(self, other: "BulkSettings") -> list[str]:

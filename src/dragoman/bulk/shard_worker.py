@@ -89,6 +89,7 @@ def choose_settings(
         column=request.fields.text,
         into=request.fields.into,
         glossary=glossary and glossary.sha256,
+        to=bundle.language if bundle.info.target_languages else None,
     )
 
 
@@ -169,7 +170,8 @@ class ShardWorker:
 
 def load_pipeline(job: BulkJob) -> Pipeline:
     """Load a job's model with the job's settings; raise ValueError if the model has changed since the start."""
-    settings, bundle = job.settings, open_bundle(job.model)
+    settings = job.settings
+    bundle = open_bundle(job.model).to(settings.to)
     engine: EngineName = "torch" if settings.engine == "torch" else "ctranslate2"
     options = EngineOptions(engine, job.threads, settings.compute, device=job.device)
     loaded = Translator.load(bundle, options, settings.sampling)

@@ -10,9 +10,6 @@ from pydantic import Field
 from dragoman.bundle.info import BundleInfo
 from dragoman.config import Config
 
-_USE: Final = "```\ndragoman translate . 'A text.'\ndragoman translate . < source.txt > target.txt\n```"
-
-
 class CardData(Config):
     """A training corpus of the model."""
 
@@ -57,13 +54,16 @@ class Card(Config):
         None, exclude_if=partial(is_, None), description="model that training began with, if any"
     )
 
-    def readme(self, info: BundleInfo, use: str = _USE) -> str:
+    def readme(self, info: BundleInfo, use: str | None = None) -> str:
         """Return the model card in Markdown, with `use` as the section on how to use the model."""
-        title = self.title or f"{info.source_language or 'source'} → {info.target_language or 'target'}"
+        title = self.title or info.pair
+        to = f" --to {info.targets[-1]}" if len(info.targets) > 1 else ""
+        translate = _code(f"dragoman translate .{to} 'A text.'\ndragoman translate .{to} < source.txt > target.txt")
         data = [(one.name, f"{one.pairs:,}", one.licence or "", one.attribution or "") for one in self.data]
         sections = [
             ("", _lines(f"A {info.model.family} model, written by dragoman {info.dragoman}.", *self.notes)),
-            ("Use", use),
+            ("Use", translate if use is None else use),
+            ("Languages", info.pair if to or len(info.sources) > 1 else ""),
             ("Sizes", _table(("what", "how many"), [(name, f"{count:,}") for name, count in self.sizes.items()])),
             ("Scores", self._scores()),
             ("Parent", self._parent()),

@@ -29,8 +29,12 @@ _LANGUAGE: Final = re.compile(r"[a-z]{2}(?:[-_]\w+)*$")
 class BundleInfo(Config):
     """The content of config.json: the architecture, the search options and the languages of the model.
 
-    Empty alignment heads, an unset `protect` and defaults of later keys of the architecture, like empty exports in the
-    manifest, are omitted, so that older bundles keep their hashes.
+    A model of one pair of languages has `source_language` and `target_language`. A model that translates into several
+    languages has `target_languages` instead, in the order of the tags of its vocabulary, and one that translates from
+    several languages has `source_languages`.
+
+    Empty lists of languages and alignment heads, an unset `protect` and defaults of later keys of the architecture,
+    like empty exports in the manifest, are omitted, so that older bundles keep their hashes.
     """
 
     format_version: Literal[1] = Field(1, description="version of the bundle format")
@@ -38,6 +42,10 @@ class BundleInfo(Config):
     search: dict[str, JsonValue] = Field({}, description="default search options")
     source_language: str | None = Field(None, description="source language code")
     target_language: str | None = Field(None, description="target language code")
+    source_languages: tuple[str, ...] = Field((), exclude_if=not_, description="source language codes, if several")
+    target_languages: tuple[str, ...] = Field(
+        (), exclude_if=not_, description="target language codes, if several; a source begins with the tag of one"
+    )
     dragoman: str = Field(__version__, description="version of dragoman that wrote the bundle")
     alignment_heads: Heads = Field((), exclude_if=not_, description="heads for word alignment; several are averaged")
     protect: bool | None = Field(
@@ -52,16 +60,31 @@ class BundleInfo(Config):
         return {key: value for key, value in values.items() if key not in _LATER_KEYS or value != _LATER_KEYS[key]}
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The source languages; empty if unknown."""
+        return self.source_languages or ((self.source_language,) if self.source_language else ())
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The target languages; empty if unknown."""
+        return self.target_languages or ((self.target_language,) if self.target_language else ())
+
+    @property
+    def pair(self) -> str:
+        """The languages as a title, such as `en → de, fr`."""
+        return f"{', '.join(self.sources) or 'source'} → {', '.join(self.targets) or 'target'}"
+
+    @property
     def protects(self) -> bool:
         """True if translations keep placeholders, addresses, code, emoji and digits by default.
 
-        Unless `protect` is set, this is so if the codes of two different languages are given (ISO 639-1, such as en and
+        Unless `protect` is set, this is so if the codes of different languages are given (ISO 639-1, such as en and
         pt-BR): dates or phonemes are written with other codes.
         """
         if self.protect is not None:
             return self.protect
-        codes = [_LANGUAGE.match(code) for code in (self.source_language or "", self.target_language or "")]
-        return all(codes) and self.source_language != self.target_language
+        codes = [*(self.sources or ("",)), *(self.targets or ("",))]
+        return all(map(_LANGUAGE.match, codes)) and len({*codes}) > 1
 
 
 class ExportCheck(Config):

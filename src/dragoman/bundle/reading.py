@@ -1,7 +1,8 @@
 """Open a bundle; compare all files with the manifest before loading the model."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from importlib.resources import files
@@ -23,6 +24,9 @@ from dragoman.io.durable import DamageError, find_damage, hash_file, verify_file
 from dragoman.models.cost import parameters
 from dragoman.text.vocab import Vocab
 
+_MOST_LANGUAGES: Final = 20
+"""The number of languages that a message lists."""
+
 FIX: Final = "copy the whole bundle again from its origin"
 
 ConfigT = TypeVar("ConfigT", bound=Config)
@@ -41,15 +45,40 @@ class Bundle:
     """Hash of config.json, the weights and the vocabulary, which adding an export does not change."""
     exports: tuple[Export, ...] = ()
     """Exports of the model for other engines."""
+    language: str | None = None
+    """The target language that `to` has chosen; its tag begins every source of a model with several."""
+
+    def to(self, language: str | None) -> "Bundle":
+        """Return the bundle with a chosen target language, as all that translates with a multilingual model needs.
+
+        Raise ValueError if the model does not translate into this language, or if it translates into several languages
+        and none is chosen.
+        """
+        known = self.info.targets
+        if language is None and len(known) < 2:
+            return self
+        if language in known:
+            return replace(self, language=language)
+        if language is None:
+            wrong = f"this model translates into {len(known)} languages"
+            raise ValueError(f"{self.folder}: {wrong}: choose one with --to, or `to` in Python: {_list(known)}")
+        if not known:
+            fix = "leave out --to"
+            raise ValueError(f"{self.folder}: this model does not name its target language: {fix}")
+        fix = f"choose one of {_list(known)}" if len(known) > 1 else f"give --to {known[0]}, or leave it out"
+        raise ValueError(f"{self.folder}: this model does not translate into {language!r}: {fix}")
 
     @cached_property
     def vocab(self) -> Vocab:
-        """The vocabulary, loaded at the first access."""
+        """The vocabulary, loaded at the first access; its sources begin with the tag of the chosen language."""
         vocab, model = Vocab.load(self.folder), self.info.model
         sizes, expected = (vocab.source.size, vocab.target.size), (model.source_vocabulary, model.target_vocabulary)
         if sizes != expected:
             raise ValueError(f"{self.folder}: the vocabulary sizes are {sizes}, but the model has {expected}; {FIX}")
-        return vocab
+        if len(self.info.targets) > 1 and self.info.targets != vocab.languages:
+            tags = ", ".join(vocab.languages) or "none"
+            raise ValueError(f"{self.folder}: the vocabulary has other language tags than {CONFIG} ({tags}); {FIX}")
+        return vocab.to(self.language)
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """Return the parameters by name, in float32; a shared matrix appears under a single name."""
@@ -71,6 +100,10 @@ def open_bundle(folder: Path | str, verify: bool = True) -> Bundle:
     info, card = _read_config(folder / CONFIG, BundleInfo), _read_config(folder / CARD, Card)
     _check_weights(folder / WEIGHTS, info)
     return Bundle(folder, info, card, hash_file(folder / name), _model_digest(manifest), manifest.exports)
+
+
+def _list(languages: Sequence[str]) -> str:
+    return ", ".join(languages[:_MOST_LANGUAGES]) + (", ..." if len(languages) > _MOST_LANGUAGES else "")
 
 
 def current_manifest(folder: Path) -> str:

@@ -11,8 +11,10 @@ from dragoman.cli.command import (
     PAIRS_HELP,
     FieldsOption,
     OptionalModelArgument,
+    ToOption,
     check_map_options,
     command_of,
+    model_folder,
     open_model,
     option,
     output_option,
@@ -58,6 +60,7 @@ class AlignRequest:
     target: Annotated[str | None, option("FILE", "Translations of --source, one per line; - for stdin.")] = None
     pairs: Annotated[str | None, option("FILE", f"{PAIRS_HELP}.")] = None
     fields: FieldsOption = None
+    to: ToOption = None
     output: Annotated[Path | None, output_option("Write the links to FILE instead of standard output.")] = None
     reverse: Annotated[str | None, _both("MODEL", "Target-to-source model, to symmetrise the links with.")] = None
     symmetrise: Annotated[
@@ -139,7 +142,7 @@ class AlignRequest:
         """Raise ValueError for options that contradict each other, before reading files or models."""
         check_map_options(None, self.head, self.rows, self.measure)
         check_choice("--symmetrise", self.symmetrise, ("intersection", "union", "grow-diag", "grow-diag-final-and"))
-        of_model = ("search", "store", "grid", "layer", "head", "rows", "measure", "reverse")
+        of_model = ("to", "search", "store", "grid", "layer", "head", "rows", "measure", "reverse")
         unused = [f"--{name}" for name in of_model if not any(getattr(self, name) is each for each in (None, False))]
         if self.model is None and unused:
             raise ValueError(f"{unused[0]} needs a model: give MODEL, or leave out {' and '.join(unused)}")
@@ -183,11 +186,14 @@ class AlignRequest:
         return sources.lines, targets.lines, gold
 
     def open_models(self, model: str) -> "list[Bundle]":
-        """Open MODEL and, if given, the model of --reverse."""
-        forward = open_model(model)
+        """Open MODEL and, if given, the model of --reverse, which translates into the source language of MODEL."""
+        from dragoman.bundle import open_bundle
+
+        forward = open_model(model, self.to)
         if self.reverse is None:
             return [forward]
-        backward = open_model(self.reverse)
+        backward = open_bundle(model_folder(self.reverse))
+        backward = backward.to(forward.info.source_language if len(backward.info.targets) > 1 else None)
         there, back = ((each.info.source_language, each.info.target_language) for each in (forward, backward))
         if forward.folder.samefile(backward.folder) or (None not in there + back and there == back):
             way = f" ({there[0]} to {there[1]})" if None not in there else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dragoman.cli.command import ModelArgument, model_folder, out_option
+from dragoman.cli.command import ModelArgument, ToOption, model_folder, out_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ def backtranslate(
     model: ModelArgument,
     shards: Annotated[str, typer.Option(metavar="GLOB", help="Target-language files as a quoted glob: 'mono/*.de'.")],
     out: Annotated[Path, out_option("Folder for the synthetic sources and corpus.yaml.")],
+    to: ToOption = None,
     workers: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of worker processes; default: half the cores.")
     ] = None,
@@ -46,7 +47,8 @@ def backtranslate(
         raise ValueError("--weight 0 would leave the pairs out: give a weight above 0")
     found = find_shards(shards, out)
     folder = model_folder(model)
-    run_shards(TranslateRequest(folder, shards=shards, out=out, workers=workers, field=field, beam=beam, split=False))
+    options = {"shards": shards, "out": out, "workers": workers, "field": field, "beam": beam, "split": False}
+    run_shards(TranslateRequest(folder, to=to, **options))  # type: ignore[arg-type]
     manifests = {shard: load_manifest(out / shard.name) for shard in found}
     filled = [shard for shard, manifest in manifests.items() if manifest and manifest.rows]
     if not filled:

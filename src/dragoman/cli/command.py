@@ -23,6 +23,7 @@ _RENAMED: Final = {
     ("serve", "--demo"): "the model `demo`, as in: dragoman serve demo",
     ("align", "--demo"): "the model `demo`, as in: dragoman align demo --source FILE --target FILE",
     ("export", "--to"): "--out",
+    ("import", "--tag"): "--to",
     ("evolve", "--out"): "--output",
     ("evaluate", "--hypotheses"): "--output",
     ("inspect", "--png"): "--output FILE.png",
@@ -111,14 +112,14 @@ def check_name(what: str, name: str, names: Sequence[str]) -> None:
         raise ValueError(f"no {what} is named {name!r}: {fix}")
 
 
-def split_languages(languages: str | None) -> tuple[str, str] | None:
-    """Return the two codes of --languages, as in en,de; None if the option is not given."""
+def split_languages(languages: str | None, fewest: int = 2) -> tuple[str, ...] | None:
+    """Return the two codes of --languages, as in en,de, or as few as `fewest`; None if the option is not given."""
     if languages is None:
         return None
-    codes = [code.strip() for code in languages.split(",")]
-    if len(codes) != 2 or not all(codes):
+    codes = tuple(code.strip() for code in languages.split(","))
+    if not fewest <= len(codes) <= 2 or not all(codes):
         raise ValueError(f"--languages {languages} is not a pair: give two codes, as in en,de")
-    return codes[0], codes[1]
+    return codes
 
 
 def model_folder(name: str) -> Path:
@@ -134,11 +135,11 @@ def model_folder(name: str) -> Path:
     return folder
 
 
-def open_model(name: str) -> "Bundle":
-    """Open the model that a user named: a bundle, a run, or `demo`."""
+def open_model(name: str, to: str | None = None) -> "Bundle":
+    """Open the model that a user named: a bundle, a run, or `demo`; `to` is the target language to translate into."""
     from dragoman.bundle import open_bundle
 
-    return open_bundle(model_folder(name))
+    return open_bundle(model_folder(name)).to(to)
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -182,6 +183,10 @@ def option(metavar: str | None, text: str, *names: str, panel: str | None = None
 
 DeviceOption = Annotated[
     str, option(DEVICE_CHOICES, "Device to compute on, such as cuda:1; auto: an accelerator if there is one.")
+]
+
+ToOption = Annotated[
+    str | None, option("LANGUAGE", "Target language of a model that translates into several, such as fr.")
 ]
 
 

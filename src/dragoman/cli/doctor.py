@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dragoman.cli.command import DeviceOption, FieldsOption, out_option
+from dragoman.cli.command import DeviceOption, FieldsOption, ToOption, out_option
 from dragoman.cli.train import (
     From,
     Keep,
@@ -38,6 +38,7 @@ def doctor(
     from_: From = None,
     keep: Keep = None,
     keep_source: KeepSource = None,
+    to: ToOption = None,
     time: Time = None,
     out: Annotated[Path | None, out_option("Check that DIR can hold a training run.")] = None,
     processes: Processes = None,
@@ -77,6 +78,7 @@ def doctor(
         init=from_,
         keep=keep,
         keep_source=keep_source,
+        to=to,
         time=time,
         processes=processes,
         device=device,

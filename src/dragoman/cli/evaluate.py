@@ -11,6 +11,7 @@ from dragoman.cli.command import (
     PAIRS_HELP,
     DeviceOption,
     FieldsOption,
+    ToOption,
     complete_model,
     json_option,
     model_folder,
@@ -34,6 +35,7 @@ def evaluate(
     source: Annotated[str | None, Option(metavar="FILE", help="Source sentences to translate, one per line.")] = None,
     pairs: Annotated[str | None, Option(metavar="FILE", help=f"{PAIRS_HELP}; instead of the two.")] = None,
     fields: FieldsOption = None,
+    to: ToOption = None,
     metrics: Annotated[
         str, Option(metavar="LIST", help="Metrics to compute, separated by commas: bleu, chrf, chrf++ or ter.")
     ] = "bleu,chrf,ter",
@@ -92,7 +94,7 @@ def evaluate(
         raise ValueError("--comet reads the source too: add --source FILE")
     comet_model = None if comet is None else load_comet(comet)
     with show_progress() as progress:
-        outputs = gather_outputs(systems, text, references, progress, device)
+        outputs = gather_outputs(systems, text, references, progress, device, to)
         for path, of_model in zip(paths, (each for each in outputs if each.kind == "bundle"), strict=False):
             write_output(path, "".join(f"{line}\n" for line in of_model.lines))
         progress("score", 0, None)

@@ -5,7 +5,7 @@ from typing import Annotated, cast
 
 import typer
 
-from dragoman.cli.command import MODEL_HELP, check_map_options, json_option, open_model, option
+from dragoman.cli.command import MODEL_HELP, ToOption, check_map_options, json_option, open_model, option
 from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
 from dragoman.cli.verbosity import is_quiet
 
@@ -13,6 +13,7 @@ from dragoman.cli.verbosity import is_quiet
 def explain(
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="Sentence to explain, in quotes.")],
     model: Annotated[str, option("MODEL", MODEL_HELP)] = "demo",
+    to: ToOption = None,
     word: Annotated[str | None, option("WORD", "Word to explain, or its index from 0; default: the longest.")] = None,
     layer: Annotated[int, option("N", "Layer of the head, counted from 0; -1 is the last.")] = 0,
     head: Annotated[int | None, option("N", "Head, counted from 0; default: the most instructive head.")] = None,
@@ -46,7 +47,7 @@ def explain(
         check_output_file("--html", html, (".html", ".htm"))
     if json is not None:
         check_output_file("--json", json, () if json == STDOUT else (".json",))
-    bundle = open_model(model)
+    bundle = open_model(model, to)
     # torch takes seconds to import: a mistyped name is reported before.
     from dragoman.attention.kinds import Kind
     from dragoman.inspection import explanation

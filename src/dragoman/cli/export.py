@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
 
-from dragoman.cli.command import ModelArgument, open_model, option, out_option, split_languages
+from dragoman.cli.command import ModelArgument, model_folder, open_model, option, out_option, split_languages
 from dragoman.cli.verbosity import print_note
 
 if TYPE_CHECKING:
@@ -65,12 +65,13 @@ def export(
     if languages is not None:
         raise ValueError("--languages is for --as: give --as, or leave it out")
     stores = _check_options(store or ["float32"], out)
+    from dragoman.bundle import open_bundle
     from dragoman.cli.progress import show_progress
     from dragoman.export.ctranslate2 import write_folder
     from dragoman.export.obstacles import find_obstacle
     from dragoman.translation.export_check import export_bundle
 
-    bundle = open_model(model)
+    bundle = open_bundle(model_folder(model))
     if reason := find_obstacle(bundle.info.model):
         raise ValueError(f"{bundle.folder}: this model cannot be exported: {reason}")
     sentences, origin = _sentences(bundle, texts)
@@ -165,11 +166,10 @@ def _sentences(bundle: "Bundle", texts: str | None) -> "tuple[Sequence[str], str
 def _read_dev_set(run: Path) -> list[str]:
     if not (run / "recipe.yaml").is_file():
         return []
-    from dragoman.experiment.held_out import read_pairs
+    from dragoman.experiment.held_out import mix_sources, read_pairs
     from dragoman.recipes.recipe import load_recipe
 
-    dev = load_recipe(run / "recipe.yaml").data.dev
-    return list(read_pairs(dev).source) if dev else []
+    return mix_sources([read_pairs(dev) for dev in load_recipe(run / "recipe.yaml").data.dev_sets])
 
 
 def describe_formulas(check: "ExportCheck") -> str:

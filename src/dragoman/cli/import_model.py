@@ -26,8 +26,8 @@ def import_model(
         ),
     ],
     out: Annotated[Path, out_option("New folder for the imported model.")],
-    tag: Annotated[
-        str | None, option("CODE", "Target language of a model with language tags: deu for >>deu<<.")
+    to: Annotated[
+        str | None, option("CODE", "Import only this target language of a model with several: deu for >>deu<<.")
     ] = None,
     languages: Annotated[
         str | None, option("CODE,CODE", "Source and target language, as in en,de; default: as in the package.")
@@ -55,7 +55,8 @@ def import_model(
     from dragoman.translation.import_check import import_model as run_import
 
     check_choice("--positions", positions, get_args(Positions))
-    request = ImportRequest(package, out, positions, tag, split_languages(languages), licence)  # type: ignore[arg-type]
+    codes = split_languages(languages, fewest=1)
+    request = ImportRequest(package, out, positions, to, codes, licence)  # type: ignore[arg-type]
     with show_progress() as progress:
         imported = run_import(request, progress)
     print(_describe(imported, out))
@@ -70,9 +71,13 @@ def _describe(imported: "ImportedModel", out: Path) -> str:
         f"token differs by {check.largest_difference:.1g} at most",
         f"imported: {out}: {bundle.info.model.summary}",
     ]
-    if imported.tag:
-        lines.append(f"every source begins with {imported.tag}")
+    if len(imported.tags) == 1:
+        lines.append(f"every source begins with {imported.tags[0]}")
+    languages = bundle.info.target_languages
+    if languages:
+        lines.append(f"{len(languages)} target languages: {', '.join(languages)}")
     if bundle.info.alignment_heads:
         head = bundle.info.alignment_heads[0]
         lines.append(f"word alignment: {head.layer}, head {head.head}, which the model was trained to align with")
-    return "\n".join([*lines, f"to use it: dragoman translate {out} 'A text.'"])
+    to = f" --to {languages[0]}" if languages else ""
+    return "\n".join([*lines, f"to use it: dragoman translate {out}{to} 'A text.'"])

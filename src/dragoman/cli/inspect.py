@@ -12,6 +12,7 @@ import typer
 from dragoman.cli.command import (
     MODEL_HELP,
     DeviceOption,
+    ToOption,
     check_map_options,
     command_of,
     json_option,
@@ -57,6 +58,7 @@ class InspectRequest:
         list[str] | None, typer.Argument(metavar="SENTENCE", help="Sentence to inspect; not needed with --trace.")
     ] = None
     model: Annotated[str | None, option("MODEL", f"{MODEL_HELP[:-1]}; default: `demo`.")] = None
+    to: ToOption = None
     trace: Annotated[Path | None, option("FILE", "Show a trace written by --save; needs no model.")] = None
     target: Annotated[str | None, option("TEXT", "Inspect this translation instead of the model's own.")] = None
     beam: Annotated[int | None, option("N", "Beam size; default: the model's own.", least=1)] = None
@@ -95,7 +97,7 @@ class InspectRequest:
         """Raise ValueError for options that contradict each other, before loading a model or trace."""
         if self.trace is not None:
             self._refuse(
-                "--trace shows a saved trace and runs no model", "sentence", "model", "target", "beam", "without",
+                "--trace shows a saved trace and runs no model", "sentence", "model", "to", "target", "beam", "without",
                 "uniform", "counterfactual", "history", "save",
             )  # fmt: skip
         else:
@@ -153,7 +155,7 @@ class InspectRequest:
             from dragoman.inspection.trace import Trace
 
             return InspectResult(Trace.load(self.trace))
-        bundle = open_model(self.model or "demo")
+        bundle = open_model(self.model or "demo", self.to)
         if find_spec("torch") is None:
             return self._inspect_export(bundle)
         from dragoman.inspection.inspector import Inspector  # imports torch, which takes seconds: after all checks

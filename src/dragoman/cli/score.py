@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.command import PAIRS_HELP, FieldsOption, ModelArgument, json_option, open_model, output_option
+from dragoman.cli.command import (
+    PAIRS_HELP,
+    FieldsOption,
+    ModelArgument,
+    ToOption,
+    json_option,
+    open_model,
+    output_option,
+)
 from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
 
 
@@ -15,6 +23,7 @@ def score(
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Translations of --source, one per line.")] = None,
     pairs: Annotated[str | None, typer.Option(metavar="FILE", help=f"{PAIRS_HELP}.")] = None,
     fields: FieldsOption = None,
+    to: ToOption = None,
     output: Annotated[Path | None, output_option("Write to FILE instead of standard output.")] = None,
     json: Annotated[Path | None, json_option("Write one JSON object per pair")] = None,
 ) -> None:
@@ -35,7 +44,7 @@ def score(
             check_output_file(name, path, inputs=[file for file in (source, target, pairs) if file])
     check_different(("--output", output), ("--json", json))
     sources, targets = read_sides(source, target, pairs, fields)
-    bundle = open_model(model)
+    bundle = open_model(model, to)
     # torch takes seconds to import: a mistyped name is reported before.
     from dragoman.decoding.torch_engine import load_model
     from dragoman.evaluation.likelihood import score_pairs, total_likelihood

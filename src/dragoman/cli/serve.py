@@ -86,7 +86,8 @@ def _print_address(host: str, port: int, service: "Service") -> None:
     print(f"http://{f'[{host}]' if ':' in host else host}:{port}/", flush=True)
     if sys.stderr.isatty() and not is_quiet():  # else it is a log, which has them already
         for model in service.models.values():
-            print(f"{model.name}: {model.source} to {model.target}, {model.sha256[:12]}", file=sys.stderr, flush=True)
+            pairs = ", ".join(f"{source} to {target}" for source, target in model.pairs)
+            print(f"{model.name}: {pairs}, {model.sha256[:12]}", file=sys.stderr, flush=True)
 
 
 def _model_folders(arguments: list[str]) -> dict[str, Path]:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from dragoman.cli.command import PAIRS_HELP, DeviceOption, FieldsOption, complete_model, complete_path, out_option
+from dragoman.cli.command import (
+    PAIRS_HELP,
+    DeviceOption,
+    FieldsOption,
+    ToOption,
+    complete_model,
+    complete_path,
+    out_option,
+)
 from dragoman.cli.verbosity import is_quiet
 from dragoman.device import AUTO, check_device
 
@@ -61,6 +69,7 @@ def train(
     from_: From = None,
     keep: Keep = None,
     keep_source: KeepSource = None,
+    to: ToOption = None,
     time: Time = None,
     processes: Processes = None,
     timeout: Timeout = "10m",
@@ -109,6 +118,7 @@ def train(
         init=from_,
         keep=keep,
         keep_source=keep_source,
+        to=to,
         time=time,
         processes=processes,
         timeout=timeout,

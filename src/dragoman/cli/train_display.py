@@ -3,10 +3,10 @@
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -89,7 +89,8 @@ def _print_message(event: Event, quiet: bool, verdict: Event | None = None, comp
                 _print_comparison(comparison)
             before = "finished already: " if event["was_finished"] else ""
             print(f"{before}the model is in {folder / 'bundle'}, its curves in {folder / 'curves.png'}")
-            print(f"to try the model: {shlex.join(['dragoman', 'translate', str(folder), sentence])}", flush=True)
+            to = ["--to", event["to"]] if "to" in event else []
+            print(f"to try the model: {shlex.join(['dragoman', 'translate', str(folder), *to, sentence])}", flush=True)
 
 
 def _print_plan(event: Event) -> None:
@@ -145,7 +146,7 @@ _LINES: Final = {
     "saved": "{at}  the state after update {checkpoint:,} is saved",
     "not saved": "{at}  the state after update {checkpoint:,} was not saved: {reason}",
     "damaged": "{at}  damaged, and left out: {damage}",
-    "validation": "{at}  validation: loss {loss:.3f}  BLEU {bleu:.1f}  chrF {chrf:.1f}{star}",
+    "validation": "{at}  validation: loss {loss:.3f}  BLEU {bleu:.1f}  chrF {chrf:.1f}{by_set}{star}",
     "score": "{test_set}: {metric} {value:.1f} ({low:.1f} to {high:.1f})  {signature}",
     "export": "exported for CTranslate2: {identical:,} of {texts:,} dev sentences are translated as with torch",
     "not exported": "not exported for CTranslate2: {reason}",
@@ -175,9 +176,16 @@ def describe_event(event: Event) -> str | None:
         changed=changed,
         more=f" and {event['added']:,} added by augmentation" if event.get("added") else "",
         damage=event["checkpoint"] if "checkpoint" in event else f"{event.get('snapshots')} snapshots",
+        by_set=_describe_sets(event.get("sets", ())),
         star="  best so far" if event.get("best") else "",
         limit=f"up to {clock(event['time'])} of training" if event.get("time") else f"{event.get('last', 0):,} updates",
     )
+
+
+def _describe_sets(sets: Sequence[Mapping[str, Any]]) -> str:
+    """Return the BLEU of each validation set, if there are several."""
+    scores = ", ".join(f"{of_set['name']} {of_set['bleu']:.1f}" for of_set in sets)
+    return f" ({scores})" if sets else ""
 
 
 class _Lines:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from dragoman.cli.command import MODEL_HELP, complete_model, model_folder, option, output_option
+from dragoman.cli.command import MODEL_HELP, ToOption, complete_model, model_folder, option, output_option
 from dragoman.device import AUTO, DEVICE_CHOICES
 
 _file = partial(option, panel="Files")
@@ -27,6 +27,7 @@ def translate(
     text: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="Texts to translate; default: lines of standard input.")
     ] = None,
+    to: ToOption = None,
     input_: Annotated[
         Path | None, _file("FILE", "Translate FILE: text, .jsonl or .parquet; also .gz and .zst.", "--input")
     ] = None,
@@ -92,6 +93,8 @@ def translate(
         dragoman translate run/ --input a.jsonl --field question --output b.jsonl
 
         dragoman translate run/ --shards 'in/*.parquet' --out out/
+
+        dragoman translate en-de-fr/ --to fr "A text."
     """
     options = dict(locals())
     from dragoman.cli.translate_run import run_one, run_shards

@@ -66,7 +66,7 @@ def run_one(request: TranslateRequest) -> None:
     """Translate the given texts, a file or standard input."""
     with _clean_exit(request.output):
         glossary = Glossary.read(request.glossary) if request.glossary else None
-        bundle = open_bundle(request.model)
+        bundle = open_bundle(request.model).to(request.to)
         total = _count_texts(request)
         translator = _load_translator(request, bundle)
         aligner = TextAligner.of(bundle, translator) if request.alignment else None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
-from dragoman.cli.command import MODEL_HELP, PAIRS_HELP, FieldsOption, json_option, open_model, option
+from dragoman.cli.command import MODEL_HELP, PAIRS_HELP, FieldsOption, ToOption, json_option, open_model, option
 from dragoman.cli.output_files import STDOUT, check_different, check_output_file, write_output
 
 
@@ -17,6 +17,7 @@ def triage(
     pairs: Annotated[str | None, Option(metavar="FILE", help=f"{PAIRS_HELP}.")] = None,
     fields: FieldsOption = None,
     model: Annotated[str | None, option("MODEL", f"{MODEL_HELP[:-1]}; default without --target: `demo`.")] = None,
+    to: ToOption = None,
     top: Annotated[int, Option(min=1, metavar="N", help="Show the N most suspicious lines.")] = 20,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report with links to traces.")] = None,
     json: Annotated[Path | None, json_option("Write the ranking as JSON lines")] = None,
@@ -49,6 +50,8 @@ def triage(
     has_targets = target is not None or pairs is not None
     if traces and model is None and has_targets:
         raise ValueError("--traces needs a model to trace: add --model MODEL, or leave out --traces")
+    if to is not None and model is None and has_targets:
+        raise ValueError("--to is the target language of a model: add --model MODEL, or leave out --to")
     check_different(("--html", html), ("--json", json))
     inputs = [name for name in (source, target, pairs) if name]
     if json is not None:
@@ -66,7 +69,7 @@ def triage(
     if model is None and targets is not None:
         ranked, method = rank_texts(sources.lines, targets.lines)
     else:
-        bundle = open_model(model or "demo")
+        bundle = open_model(model or "demo", to)
         # torch takes seconds to import: a mistyped name is reported before.
         from dragoman.cli.progress import show_progress
         from dragoman.inspection.inspector import Inspector

@@ -48,9 +48,9 @@ class SubwordSampling(NamedTuple):
     """The sampling rate: the argument `rate` of `Subwords.sample`."""
     seed: int
 
-    def __call__(self, texts: ShardTexts, index: int) -> ShardRows:
-        """Return sampled token ids for the sentence pairs of the batch with number `index`."""
-        source = self.vocab.source.sample(texts.source.to_pylist(), self.rate, (self.seed, index, 0))
+    def __call__(self, texts: ShardTexts, index: int, language: str | None = None) -> ShardRows:
+        """Return sampled token ids for the sentence pairs of the batch with number `index`, into a target language."""
+        source = self.vocab.to(language).source.sample(texts.source.to_pylist(), self.rate, (self.seed, index, 0))
         target = self.vocab.target.sample(texts.target.to_pylist(), self.rate, (self.seed, index, 1))
         return ShardRows(source, target)
 
@@ -64,6 +64,8 @@ class CorpusFiles(NamedTuple):
     name: str
     folder: Path
     shards: tuple[FileInfo, ...]
+    language: str | None = None
+    """The target language, if there are several."""
 
 
 class AddedCorpora(NamedTuple):
@@ -113,7 +115,7 @@ class Reader:
         for epoch, folder in (AddedCorpora(0, prepared), *added):
             for corpus in folder.manifest.corpora:
                 shards = (FileInfo(**shard.model_dump(exclude={"num_pairs", "cells"})) for shard in corpus.shards)
-                corpora.append(CorpusFiles(corpus.name, folder.folder, tuple(shards)))
+                corpora.append(CorpusFiles(corpus.name, folder.folder, tuple(shards), corpus.target_language))
             cells += cells_of(folder)
             orders.append((epoch, plan_order(cells, config, seed)))
         return Reader(EpochPlan.of(orders), corpora, sampling, word_starts)
@@ -132,7 +134,10 @@ class Reader:
     def _read(self, ref: BatchRef, index: int) -> Batch:
         corpus = self.corpora[ref.corpus]
         shard = self._open(ref.corpus, ref.shard)
-        rows = shard.rows(ref.rows) if self.sampling is None else self.sampling(shard.texts(ref.rows), index)
+        if self.sampling is None:
+            rows = shard.rows(ref.rows)
+        else:
+            rows = self.sampling(shard.texts(ref.rows), index, corpus.language)
         source, target = rows.source.padded(PAD), rows.target.padded(PAD)
         links = shard.links(ref.rows) if self.word_starts else None
         guide = token_weights(links, source, target, self.word_starts) if links and self.word_starts else None

@@ -57,6 +57,9 @@ _READERS: Final = {
     "xliff": read_xliff,
     "po": read_po,
 }
+LANGUAGE: Final = r"^[\w-]+$"
+"""The pattern of a language code, such as fr, pt-BR or cmn_Hans."""
+
 _FORMATS: Final = ".tmx, .xlf, .po, .csv, .tsv, .jsonl or .parquet"
 
 
@@ -84,6 +87,14 @@ class CorpusConfig(Config):
         None, description="file of word links in Moses format (0-0 1-2), a line per pair, for guided alignment"
     )
     tag: str | None = Field(None, pattern=r"^\S+$", description="word added before each source to mark the corpus")
+    source_language: str | None = Field(
+        None, pattern=LANGUAGE, description="source language, if it is not that of the recipe"
+    )
+    target_language: str | None = Field(
+        None,
+        pattern=LANGUAGE,
+        description="target language, if it is not that of the recipe; each source begins with its tag",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "CorpusConfig":
@@ -148,13 +159,17 @@ def read_chunks(corpus: CorpusConfig, lines_per_chunk: int) -> Iterator[Chunk]:
 
 
 def check_corpora(corpora: Sequence[CorpusConfig]) -> None:
-    """Raise ValueError if two corpora have the same name, or if a file is both a source and a target."""
+    """Raise ValueError if two corpora have the same name, or if a file is both a source and a target.
+
+    Corpora of different target languages may share files in this way.
+    """
     for name, count in Counter(corpus.name for corpus in corpora).items():
         if count > 1:
             raise ValueError(f"{count} corpora are named {name!r}: give each corpus a different name")
     targets = {file_identity(corpus.target): corpus for corpus in corpora if corpus.target is not None}
     for corpus in corpora:
-        if other := targets.get(file_identity(corpus.source)):
+        other = targets.get(file_identity(corpus.source))
+        if other and other.target_language == corpus.target_language:  # else the model translates in both directions
             sides = f"the source of {corpus.name!r} and the target of {other.name!r}"
             raise ValueError(f"{corpus.source} is {sides}: swap source and target in one of the two")
 

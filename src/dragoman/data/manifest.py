@@ -5,6 +5,8 @@ the manifest.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from operator import is_
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -27,6 +29,9 @@ class PreparedCorpus(Config):
 
     name: str = Field(description="name of the corpus")
     weight: float = Field(1.0, gt=0.0, description="passes over the corpus per epoch")
+    target_language: str | None = Field(
+        None, exclude_if=partial(is_, None), description="language whose tag begins each source, if there are several"
+    )
     num_pairs: int = Field(ge=0, description="number of pairs in all shards")
     num_added: int = Field(0, ge=0, description="number of these pairs that augmentation added")
     shards: tuple[ShardInfo, ...] = Field(description="shards of the corpus, in order")

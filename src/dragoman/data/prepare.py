@@ -81,6 +81,12 @@ class PrepareConfig(Config):
     lines_per_chunk: int = Field(50_000, ge=1, description="number of lines per task of a worker process")
     pairs_per_shard: int = Field(500_000, ge=1, description="approximate number of pairs per shard")
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The target languages of the corpora, if there are several; the vocabulary has a tag for each."""
+        languages = tuple(dict.fromkeys(corpus.target_language for corpus in self.corpora if corpus.target_language))
+        return languages if len(languages) > 1 else ()
+
 
 class ChunkedCorpus(NamedTuple):
     """A corpus whose raw chunks are saved in a work folder."""
@@ -153,8 +159,8 @@ class _Preparation:
             reports[name] += _duplicates(part, gathered)
             shards = tuple(shard.info for shard in gathered)
             pairs, added = sum(shard.num_pairs for shard in shards), sum(shard.num_added for shard in gathered)
-            weight = part.corpus.weight
-            corpora.append(PreparedCorpus(name=name, weight=weight, num_pairs=pairs, num_added=added, shards=shards))
+            described = {"name": name, "weight": part.corpus.weight, "target_language": part.corpus.target_language}
+            corpora.append(PreparedCorpus(**described, num_pairs=pairs, num_added=added, shards=shards))
         _save_reports(folder, reports)
         read = sum(report.pairs for report in reports.values())
         stayed = sum(corpus.num_pairs - corpus.num_added for corpus in corpora)
@@ -210,12 +216,16 @@ class _Preparation:
             self.progress("learn the vocabulary", 0)
             source, target = (_sample(chunked, side, self.config.sample) for side in ("source", "target"))
             suggested = VocabConfig(size=suggested_size(sum(part.num_lines for part in chunked)))
-            saved = list(train_vocab(source, target, self.config.vocabulary or suggested).save(self.folder))
+            vocab = train_vocab(source, target, self.config.vocabulary or suggested, self.config.languages)
+            saved = list(vocab.save(self.folder))
             write_durably(done, json.dumps([info.model_dump() for info in saved]).encode())
         return Vocab.load(self.folder)
 
     def _augment(self, chunked: Sequence[ChunkedCorpus], held_out: HeldOut | None) -> list[ChunkedCorpus]:
-        """Add changed copies to each corpus, and mined phrases to the first; tagged corpora stay as they are."""
+        """Add changed copies to each corpus, and mined phrases to the first of each target language.
+
+        Tagged corpora stay as they are.
+        """
         config, augmented = self.config.augment, list(chunked)
         real = [index for index, part in enumerate(chunked) if part.corpus.tag is None]
         for index in real if config.changes_pairs else ():
@@ -224,17 +234,20 @@ class _Preparation:
             for done, _ in enumerate(self.do(add, range(part.num_chunks)), 1):
                 self.progress(f"augment {part.corpus.name}", done, part.num_chunks, "chunks")
             augmented[index] = part._replace(num_added=part.num_chunks)
-        if config.phrases and real:
-            part = augmented[real[0]]
+        by_language: dict[str | None, list[int]] = {}
+        for index in real if config.phrases else ():
+            by_language.setdefault(chunked[index].corpus.target_language, []).append(index)
+        for indices in by_language.values():
+            part = augmented[indices[0]]
             chunk = part.num_chunks + part.num_added
             if not (part.work / f"{chunk:06}.clean.arrow").exists():
-                phrases = self._mine([chunked[index] for index in real], held_out)
+                phrases = self._mine([chunked[index] for index in indices], held_out)
                 pairs: list[TextPair | AddedPair] = [*phrases]
                 pairs += change_phrases(phrases, config, random_of(part.corpus.name, chunk))
                 lines = pa.array(np.arange(part.num_lines, part.num_lines + len(pairs)))
                 links = {"links": to_lists(no_links(len(pairs)))} if part.corpus.links else {}
                 save_added(part.work, chunk, pa.record_batch({"line": lines, **links}), pairs)
-            augmented[real[0]] = part._replace(num_added=part.num_added + 1)
+            augmented[indices[0]] = part._replace(num_added=part.num_added + 1)
         return augmented
 
     def _mine(self, parts: Sequence[ChunkedCorpus], held_out: HeldOut | None) -> list[TextPair]:
@@ -252,7 +265,7 @@ class _Preparation:
         name, work, num_chunks = part.corpus.name, part.work, part.num_chunks
         num_shards = max(1, round(part.num_lines / self.config.pairs_per_shard))
         done = 0
-        encode = partial(encode_chunk, work, vocab, num_shards, self.config.keep_text)
+        encode = partial(encode_chunk, work, vocab.to(part.corpus.target_language), num_shards, self.config.keep_text)
         for num_pairs in self.do(encode, range(num_chunks + part.num_added)):
             done += num_pairs
             self.progress(f"encode {name}", done, unit="pairs")
@@ -327,7 +340,12 @@ def settings_of(config: PrepareConfig) -> Settings:
                 status = Path(name).stat()
                 files[name] = [status.st_size, status.st_mtime_ns]
     described = config.model_dump(mode="json")
-    optional = [(described, "vocabulary_of"), *((corpus, "tag") for corpus in described["corpora"])]
+    for corpus in (*described["corpora"], *described["held_out"]):
+        del corpus["source_language"]  # no part of a preparation
+    for corpus in described["held_out"]:
+        del corpus["target_language"]
+    optional = [(described, "vocabulary_of")]
+    optional += [(corpus, key) for corpus in described["corpora"] for key in ("tag", "target_language")]
     optional += [(corpus, "links") for corpus in (*described["corpora"], *described["held_out"])]
     for section, key in optional:
         if section[key] is None:  # left out, as in folders that were prepared before there was such a key

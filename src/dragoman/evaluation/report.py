@@ -8,6 +8,7 @@ from pydantic import Field
 from rich import box
 from rich.table import Table
 
+from dragoman.bundle import Bundle, open_bundle
 from dragoman.config import Config
 from dragoman.device import AUTO
 from dragoman.evaluation.comet import CometModel, compare_by_comet
@@ -85,15 +86,17 @@ def gather_outputs(
     references: TextFiles,
     progress: Progress = ignore_progress,
     device: str = AUTO,
+    to: str | None = None,
 ) -> list[SystemOutput]:
     """Return the translations of all systems, in order: models translate the source on `device`, files are read.
 
-    All inputs are checked before a model translates.
+    `to` is the target language of models that translate into several. All inputs are checked before a model translates.
     """
     names = _system_names(systems)
     bundles = [address for address in systems if is_bundle(address)]
     if bundles and source is None:
         raise ValueError(f"{bundles[0]} is a model and needs text to translate: add --source FILE")
+    opened = {address: open_bundle(address).to(to) for address in bundles}
     files = {address: read_text(address) for address in systems if address not in bundles}
     for text in (*references[1:], *([source] if source else []), *files.values()):
         require_same_length(text, references[0])
@@ -102,7 +105,7 @@ def gather_outputs(
         if address in files:
             outputs.append(SystemOutput(name, "file", files[address].sha256, files[address].lines))
         elif source is not None:
-            outputs.append(_translate(name, address, source.lines, progress, device))
+            outputs.append(_translate(name, opened[address], source.lines, progress, device))
     return outputs
 
 
@@ -153,12 +156,10 @@ def _system_names(systems: Sequence[str]) -> list[str]:
     return [name if short.count(name) == 1 else address for name, address in zip(short, systems, strict=True)]
 
 
-def _translate(name: str, address: str, lines: list[str], progress: Progress, device: str) -> SystemOutput:
-    from dragoman.bundle import open_bundle
+def _translate(name: str, bundle: Bundle, lines: list[str], progress: Progress, device: str) -> SystemOutput:
     from dragoman.decoding.options import EngineOptions
     from dragoman.translation.translator import Translator
 
-    bundle = open_bundle(address)
     report = part_progress(progress, name=f"translate with {name}")
     translator = Translator.load(bundle, EngineOptions(device=device))
     return SystemOutput(name, "bundle", bundle.sha256, translator.translate(lines, report))

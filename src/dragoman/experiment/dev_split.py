@@ -31,12 +31,14 @@ class DevSplit(NamedTuple):
     source: bytes
     target: bytes
     name: str = DEV
+    language: str | None = None
+    """The target language, if there are several."""
 
     @property
     def corpus(self) -> CorpusConfig:
         """The pairs as a corpus; `prepare` removes them from the training pairs."""
         source, target = (str(path) for path, _ in self._files())
-        return CorpusConfig(name=self.name, source=source, target=target)
+        return CorpusConfig(name=self.name, source=source, target=target, target_language=self.language)
 
     @property
     def is_written(self) -> bool:
@@ -52,6 +54,18 @@ class DevSplit(NamedTuple):
     def _files(self) -> tuple[tuple[Path, bytes], ...]:
         paths = (self.folder / f"{self.name}.{side}" for side in ("source", "target"))
         return tuple(zip(paths, (self.source, self.target), strict=True))
+
+
+def split_languages(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder: Path) -> tuple[DevSplit, ...]:
+    """Draw validation pairs as `split_off` does; of several target languages, each gets its own share of the pairs."""
+    by_language: dict[str | None, list[CorpusConfig]] = {}
+    for corpus in corpora:
+        by_language.setdefault(corpus.target_language, []).append(corpus)
+    share = max(1, num_pairs // len(by_language))
+    return tuple(
+        split_off(of_language, share, seed, folder, f"{DEV}-{language}" if language else DEV)
+        for language, of_language in by_language.items()
+    )
 
 
 def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder: Path, name: str = DEV) -> DevSplit:
@@ -72,7 +86,7 @@ def split_off(corpora: Sequence[CorpusConfig], num_pairs: int, seed: int, folder
         few = f"{where}: {num_lines:,} pairs are too few to split off {num_pairs:,} for validation"
         raise ValueError(f"{few}: set data.split to {max(1, num_lines // 10)}, or set data.dev")
     sources, targets = zip(*((source + b"\n", target + b"\n") for _, source, target in drawn.values()), strict=True)
-    return DevSplit(folder, b"".join(sources), b"".join(targets), name)
+    return DevSplit(folder, b"".join(sources), b"".join(targets), name, corpora[0].target_language)
 
 
 def _draw(chunk: Chunk, num_pairs: int, word: int, drawn: dict[bytes, Pair]) -> None:

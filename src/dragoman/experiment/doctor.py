@@ -128,13 +128,14 @@ def check_cleaning(recipe: Recipe, progress: Progress) -> Iterator[Finding]:
             done = "are left out of training" if is_dropped else "stay, and inflate the scores"
             message = f"{leaks:,} pairs of {corpus.name} are held out too, and {done}"
             yield Finding("leaks", "warning", f"{message}: line {example.line} of {corpus.name} is {example.note}")
-    if data.dev is None:
+    if not data.dev_sets:
         return
-    dev = hold_out((data.dev,), data.clean)
+    dev = hold_out(data.dev_sets, data.clean)
     for corpus in data.test:
         report = _cleaned(corpus, data.clean, dev, progress)
         if leaks := report.count(Problem.LEAK):
-            message = f"{leaks:,} pairs of {corpus.name} are in {data.dev.name} too: remove them from {corpus.name}"
+            names = " and ".join(dev.name for dev in data.dev_sets)
+            message = f"{leaks:,} pairs of {corpus.name} are in {names} too: remove them from {corpus.name}"
             yield Finding("leaks", "warning", message)
 
 
@@ -163,7 +164,9 @@ def _check_dropped(corpus: CorpusConfig, report: CleaningReport) -> Finding:
 
 
 def check_languages(recipe: Recipe, census: Census) -> Iterator[Finding]:
-    """Check whether source and target are swapped or in the same language."""
+    """Check whether source and target are swapped or in the same language, unless the model is to learn both ways."""
+    if {*recipe.source_languages} & {*recipe.target_languages}:
+        return
     named, guessed = (recipe.source_language, recipe.target_language), guess_languages(recipe.data.train)
     if None not in (*named, *guessed) and named == guessed[::-1]:
         message = f"the files are {guessed[0]} to {guessed[1]}, but the recipe says {named[0]} to {named[1]}"
@@ -218,7 +221,7 @@ def check_time(recipe: Recipe, census: Census, machine: Machine) -> Finding:
     per_update = tokens_per_update(recipe)
     possible = speed * (training.stop.time or math.inf) / per_update
     updates = min(float(training.stop.updates), possible)
-    aside = 0 if recipe.data.dev else recipe.data.split  # for validation: nothing is learned from them
+    aside = 0 if recipe.data.dev_sets else recipe.data.split  # for validation: nothing is learned from them
     epochs = updates * per_update / (census.tokens * max(1, census.pairs - aside))
     message = f"about {updates:,.0f} updates, {epochs:.1f} epochs"
     hours = f"{updates * per_update / speed / 3600:,.1f} hours or so"

@@ -172,11 +172,17 @@ def plan_finetuning(
     machine: Machine,
     progress: Progress,
     processes: int | None = None,
+    to: str | None = None,
 ) -> Plan:
-    """Choose a recipe that trains the parent on the corpora within a total time of `time` seconds."""
+    """Choose a recipe that trains the parent on the corpora within a total time of `time` seconds.
+
+    `to` is the target language of the corpora, if the parent translates into several; by default, as in file names.
+    """
     if any(corpus.source == STANDARD_INPUT for corpus in corpora):
         raise ValueError("standard input can be read only once, but the autopilot needs two passes: give a file")
     _check_languages(corpora, parent)
+    language = _choose_language(corpora, parent, to)
+    corpora = [corpus.model_copy(update={"target_language": language}) for corpus in corpora]
     census = take_census(corpora, progress)
     if census.pairs < MIN_PAIRS:
         few = f"{corpora[0].source}: {census.pairs} pairs are too few to train on"
@@ -195,6 +201,18 @@ def _check_languages(corpora: Sequence[CorpusConfig], parent: Bundle) -> None:
     if None not in (*languages, *guessed) and guessed == languages[::-1]:
         wrong = f"the text is {guessed[0]} to {guessed[1]}, but the model translates {languages[0]} to {languages[1]}"
         raise ValueError(f"{wrong}: swap --source and --target, or give another --from")
+
+
+def _choose_language(corpora: Sequence[CorpusConfig], parent: Bundle, to: str | None) -> str | None:
+    """Return the target language of the corpora if the parent has several; raise ValueError if it is not one of them.
+
+    Unless it is given as `to`, the names of the files tell it.
+    """
+    guessed = guess_languages(corpora)[1]
+    if to is None and guessed in parent.info.target_languages:
+        to = guessed
+    chosen = parent.to(to)
+    return chosen.language if parent.info.target_languages else None
 
 
 def _count_old(keep: KeepSection | None, num_new: int) -> int:

@@ -23,7 +23,15 @@ def with_learned_links(corpora: Sequence[CorpusConfig], folder: Path) -> tuple[C
 
 
 def learn_missing_links(corpora: Sequence[CorpusConfig], folder: Path, progress: Progress) -> None:
-    """Write the files of links that are in the run folder and do not exist, learned from all these corpora."""
+    """Write the files of links that are in the run folder and do not exist, learned from all these corpora.
+
+    Corpora of different target languages are learned separately.
+    """
+    for language in dict.fromkeys(corpus.target_language for corpus in corpora):
+        _learn_links([corpus for corpus in corpora if corpus.target_language == language], folder, progress)
+
+
+def _learn_links(corpora: Sequence[CorpusConfig], folder: Path, progress: Progress) -> None:
     missing = [corpus for corpus in corpora if corpus.links and not Path(corpus.links).exists()]
     missing = [corpus for corpus in missing if Path(str(corpus.links)).parent == folder / LINKS]
     if not missing:

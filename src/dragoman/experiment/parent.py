@@ -74,11 +74,13 @@ def add_kept(
     if keep is None or parent is None or has_kept(recipe):
         return recipe, ()
     num_new = sum(corpus.weight * count_pairs(corpus) for corpus in recipe.data.train)
+    language = recipe.data.train[0].target_language  # all corpora have the same: the recipe has checked it
     if keep.target is None:
+        parent = parent.to(language) if language else parent
         source, target = _rehearse(keep, parent, folder, int(num_new), progress)
-        corpus = CorpusConfig(name=OLD, source=str(source), target=str(target))
+        corpus = CorpusConfig(name=OLD, source=str(source), target=str(target), target_language=language)
     else:
-        corpus = CorpusConfig(name=OLD, source=keep.source, target=keep.target)
+        corpus = CorpusConfig(name=OLD, source=keep.source, target=keep.target, target_language=language)
     num_lines = count_pairs(corpus)
     splits = [split_off([corpus], num_held_out(keep.held_out, num_lines), recipe.seed, folder, KEPT)]
     test = (*recipe.data.test, splits[0].corpus)

@@ -74,7 +74,7 @@ def existing_folder(folder: Path) -> Path:
 def check_files(recipe: Recipe) -> Iterator[Finding]:
     """Check that all data files exist and are text; held-out files, which are small, are read completely."""
     data = recipe.data
-    if data.dev is None and any(corpus.source == STANDARD_INPUT for corpus in data.train):
+    if not data.dev_sets and any(corpus.source == STANDARD_INPUT for corpus in data.train):
         message = "no validation pairs can be split off standard input: set data.dev"
         yield Finding("files", "problem", message)
     findings = [*map(check_corpus, data.train), *(check_corpus(corpus, whole=True) for corpus in data.held_out)]

@@ -5,6 +5,7 @@ between snapshots. `dragoman evolve` draws the snapshots.
 """
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +27,12 @@ LONGEST: Final = 64
 class Probe:
     """A training callback that traces a few sentence pairs with the validated weights."""
 
-    def __init__(self, pairs: TextPairs, vocab: Vocab, model: Seq2Seq[Any, Any], run: Path) -> None:
+    def __init__(self, sets: Sequence[TextPairs], vocab: Vocab, model: Seq2Seq[Any, Any], run: Path) -> None:
         self.inspector = Inspector(model, vocab)
+        inspectors = [(Inspector(model, vocab.to(pairs.language)), pairs) for pairs in sets]
         self.tokens = [
-            (self.inspector.tokenize_source(source), self.inspector.tokenize_target(target))
+            (inspector.tokenize_source(source), inspector.tokenize_target(target))
+            for inspector, pairs in inspectors
             for source, target in zip(pairs.source, pairs.target, strict=True)
         ]
         self.run = run

@@ -57,6 +57,8 @@ class TrainRequest:
     """Old source and target text to mix in, so that the model to begin with does not forget it."""
     keep_source: str | None = None
     """Old source text that the model to begin with translates, in place of `keep`."""
+    to: str | None = None
+    """The target language of the text, if the model to begin with translates into several."""
     time: str | None = None
     """The maximum training time, such as `45m`."""
     processes: int | None = None
@@ -97,6 +99,8 @@ class TrainRequest:
             choices |= {"pairs": [absolute_path(path, Path()) for path in self.pairs], "fields": self.fields}
         if self.init:
             choices |= {"from": parent_path(self.init, Path()), "keep": [], "keep_source": None}
+        if self.to:
+            choices["to"] = self.to
         if self.keep:
             choices["keep"] = [absolute_path(path, Path()) for path in self.keep]
         if self.keep_source:
@@ -154,6 +158,11 @@ def _check_init(request: TrainRequest) -> None:
         raise ValueError(
             f"{request.recipe} is a recipe: set {key} in it, and leave out {'--from' if request.init else option}"
         )
+    if request.to and not request.init:
+        raise ValueError(
+            "--to is the target language of a trained model with several: add --from MODEL, or set target_language "
+            "in a recipe"
+        )
     if option and not request.init:
         raise ValueError(f"{option} keeps what a trained model knows: add --from MODEL, or leave out {option}")
 
@@ -193,7 +202,9 @@ def _plan_from_text(request: TrainRequest, progress: Progress, machine: Machine 
         machine = measure_speed(this_machine(request.device))
     seconds = parse_duration(request.time or "60m")
     if init and parent:
-        plan = plan_finetuning(corpora, request.name, init, parent, seconds, machine, progress, request.processes)
+        plan = plan_finetuning(
+            corpora, request.name, init, parent, seconds, machine, progress, request.processes, request.to
+        )
     else:
         plan = autopilot(corpora, request.name, seconds, machine, progress, request.processes)
     if not request.overrides:

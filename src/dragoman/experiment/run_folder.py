@@ -130,7 +130,7 @@ def check_same_request(folder: Path, choices: Mapping[str, Any], advice: str = _
 def check_same_text(folder: Path, choices: Mapping[str, Any]) -> None:
     """Raise ValueError if the text files differ from those that the run began with."""
     before = _load_request(folder)
-    keys = ("source", "target", "pairs", "fields", "from", "keep", "keep_source")
+    keys = ("source", "target", "pairs", "fields", "from", "keep", "keep_source", "to")
     if lines := [line for key in keys for line in differences(before.get(key), choices.get(key), key)]:
         advice = f"to add text, append to data.train in a copy of {folder / RECIPE}, and train that with --changed"
         raise _difference_error("the run in this folder began with other text", lines, advice)

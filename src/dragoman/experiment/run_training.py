@@ -81,8 +81,10 @@ def run_training(
             notify({"event": "stopped", "message": describe_stop(folder)})
             raise
         # Only the first process knows when the bundle is complete.
-        scores = open_bundle(folder, verify=False).card.scores if launcher.is_first else ()
-        notify({"event": "finished", "folder": str(folder), "was_finished": not processes})
+        bundle = open_bundle(folder, verify=False) if launcher.is_first else None
+        scores, languages = (bundle.card.scores, bundle.info.target_languages) if bundle else ((), ())
+        to = {"to": languages[0]} if languages else {}
+        notify({"event": "finished", "folder": str(folder), "was_finished": not processes, **to})
     return TrainResult(folder, folder / BUNDLE, scores, was_finished=not processes)
 
 
@@ -161,8 +163,7 @@ def _is_same_and_finished(request: TrainRequest, progress: Progress) -> bool:
 def _notes(planned: Recipe, recipe: Recipe, folder: Path) -> Iterator[str]:
     """Yield notes for the user about held-out pairs removed from training, and about added corpora."""
     data = TrainingData.open(folder)
-    dev = planned.data.dev
-    is_split_off = dev is None or Path(dev.source).is_relative_to(folder.absolute())
+    is_split_off = all(Path(dev.source).is_relative_to(folder.absolute()) for dev in planned.data.dev_sets)
     tests = [corpus for corpus in planned.data.test if not Path(corpus.source).is_relative_to(folder.absolute())]
     if tests or not is_split_off:
         reports = [report for part in data.folders for report in load_reports(part.folder).values()]

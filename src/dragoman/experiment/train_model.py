@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from dragoman.device import describe_device, is_cpu
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import score_translations
 from dragoman.experiment.comparison import ComparedScore, compare_scores, comparison_event, describe_comparison
-from dragoman.experiment.held_out import TextPairs, read_pairs
+from dragoman.experiment.held_out import TextPairs, mix_sources, read_pairs
 from dragoman.experiment.log import Event, EventCallback, TrainingLog, ignore_event, read_log
 from dragoman.experiment.parent import open_parent
 from dragoman.experiment.probe import Probe, choose_pairs
@@ -61,7 +62,8 @@ def train_model(
     recipe = load_recipe(folder / RECIPE)
     data = TrainingData.open(folder)
     vocab = Vocab.load(folder / PREPARED)
-    dev, *tests = [read_pairs(corpus) for corpus in recipe.data.held_out]  # an error in them is raised before training
+    # An error in them is raised before training.
+    dev, tests = ([read_pairs(corpus) for corpus in sets] for sets in (recipe.data.dev_sets, recipe.data.test))
     config = with_vocabulary(recipe.model, vocab.source.size, vocab.target.size)
     seed_weights(recipe.seed)
     model = build(config)
@@ -78,12 +80,15 @@ def train_model(
         validation = recipe.validation
         probe: EventCallback = ignore_event
         if group.is_first:
-            probe = Probe(choose_pairs(dev, vocab, validation.probe, model.max_target), vocab, model, folder)
-        info = _bundle_info(recipe, config, model, parent)
+            counts = _share(validation.probe, len(dev))
+            shares = [choose_pairs(*each, model.max_target) for each in zip(dev, repeat(vocab), counts, strict=False)]
+            probe = Probe(shares, vocab, model, folder)
+        info = _bundle_info(recipe, config, vocab, model, parent)
         save_best = partial(_save_best, recipe, folder, info, model, vocab) if group.is_first else ignore_event
         notify = partial(_notify, (log, on_event, probe, save_best), folder, recipe.name)
         notify(_begin_event(recipe, data, model, group))
-        few = dev.first(validation.max_pairs)
+        most = validation.max_pairs
+        few = dev if most is None else list(map(TextPairs.first, dev, _share(most, len(dev))))
         watchdog = Watchdog(folder, group, partial(_report_stall, group, notify))
         samples_and_group = (validation.samples, group, watchdog.progress)
         validator = Validator(few, vocab, validation.search, validation.reading, *samples_and_group)
@@ -99,12 +104,10 @@ def train_model(
         bundle = _write_bundle(recipe, folder, info, model, vocab, card) if group.is_first else None
         scores: list[CardScore] = []
         translations: list[list[str]] = []
-        for pairs in (dev, *tests):
+        for pairs in (*dev, *tests):
             progress = _scoring_progress(pairs, group, notify)
-            hypotheses = translate_together(model, vocab, pairs.source, search, group, progress)
+            hypotheses = translate_together(model, vocab.to(pairs.language), pairs.source, search, group, progress)
             translations.append(hypotheses)
-            if pairs is dev and group.is_first:
-                samples = spread(list(zip(pairs.source, pairs.target, hypotheses, strict=True)))
             for score in _score(hypotheses, pairs, validation.reading) if bundle else ():
                 scores.append(score)
                 notify({"event": "score", **score.model_dump(exclude={"command"})})
@@ -112,19 +115,22 @@ def train_model(
         if parent:
             is_kept = outcome.which == _PARENT
             earlier = (
-                translations if is_kept else list(_translate_by_parent(parent, config, (dev, *tests), group, notify))
+                translations if is_kept else list(_translate_by_parent(parent, config, (*dev, *tests), group, notify))
             )
             if group.is_first:
-                rows = compare_scores((dev, *tests), earlier, translations, validation.reading)
+                rows = compare_scores((*dev, *tests), earlier, translations, validation.reading)
         if bundle:
             notes = (*card.notes, *([describe_comparison(rows)] if rows else []))
             card = card.model_copy(update={"scores": tuple(scores), "notes": notes})
             bundle = _write_bundle(recipe, folder, info, model, vocab, card)
             bundle = _export(bundle, dev, notify)
-            bleu = next(score.value for score in scores if score.metric == "BLEU")
+            values = [score.value for score in scores if score.metric == "BLEU"][: len(dev)]
+            bleu = sum(values) / len(values)
+            of_dev = zip(dev, translations, strict=False)
+            triples = [row for pairs, found in of_dev for row in zip(pairs.source, pairs.target, found, strict=True)]
             time_limit = None if parent else recipe.training.stop.time  # advice about time is for untrained models
             message = judge(bleu, outcome.is_still_improving, time_limit, data.num_pairs)
-            notify({"event": "verdict", "message": message, "samples": samples})
+            notify({"event": "verdict", "message": message, "samples": spread(triples)})
             if recipe.init:
                 notify(comparison_event(rows, recipe.init, outcome.which == _PARENT))
             shutil.rmtree(folder / BEST, ignore_errors=True)
@@ -141,7 +147,12 @@ def _translate_by_parent(
     search = SearchOptions.model_validate(parent.info.search)
     for pairs in test_sets:
         progress = _scoring_progress(pairs, group, notify)
-        yield translate_together(model, parent.vocab, pairs.source, search, group, progress)
+        yield translate_together(model, parent.vocab.to(pairs.language), pairs.source, search, group, progress)
+
+
+def _share(num_pairs: int, num_sets: int) -> list[int]:
+    """Divide a number of pairs among sets; each gets at least one, unless the number is 0."""
+    return [num_pairs and max(1, (num_pairs + later) // num_sets) for later in reversed(range(num_sets))]
 
 
 def _notify(callbacks: Sequence[EventCallback], folder: Path, name: str, event: Event) -> None:
@@ -246,14 +257,18 @@ def _write_bundle(
 
 
 def _bundle_info(
-    recipe: Recipe, config: ModelConfig, model: Seq2Seq[Any, Any], parent: Bundle | None = None
+    recipe: Recipe, config: ModelConfig, vocab: Vocab, model: Seq2Seq[Any, Any], parent: Bundle | None = None
 ) -> BundleInfo:
+    sources = recipe.source_languages or (parent.info.sources if parent else ())
+    targets = vocab.languages if len(vocab.languages) > 1 else ()
     heads = _guided_heads(recipe.training.guided_alignment, model)
     return BundleInfo(
         model=config,
         search=recipe.validation.search.model_dump(mode="json"),
-        source_language=recipe.source_language,
-        target_language=recipe.target_language,
+        source_language=sources[0] if len(sources) == 1 else None,
+        target_language=None if targets else recipe.target_language,
+        source_languages=sources if len(sources) > 1 else (),
+        target_languages=targets,
         protect=recipe.protect,
         alignment_heads=heads or (parent.info.alignment_heads if parent else ()),
     )
@@ -285,10 +300,10 @@ def _save_best(
         )
 
 
-def _export(bundle: Bundle, dev: TextPairs, notify: EventCallback) -> Bundle:
+def _export(bundle: Bundle, dev: Sequence[TextPairs], notify: EventCallback) -> Bundle:
     """Export the bundle to CTranslate2 if the model is supported, report the result, and return the bundle."""
     try:
-        bundle = export_bundle(bundle.folder, "float32", dev.first(ENOUGH).source)
+        bundle = export_bundle(bundle.folder, "float32", mix_sources(dev)[:ENOUGH])
     except (ValueError, OSError) as error:
         reason = find_obstacle(bundle.info.model)
         notify({"event": "export", "reason": f"this model stays with torch: {reason}" if reason else str(error)})

@@ -16,7 +16,7 @@ from dragoman.data.corpus import check_corpora
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.prepare import PrepareConfig, is_prepared_from, prepare, settings_of
 from dragoman.data.word_links import WordStarts
-from dragoman.experiment.dev_split import split_off
+from dragoman.experiment.dev_split import split_languages
 from dragoman.experiment.guided_alignment import learn_missing_links, with_learned_links
 from dragoman.experiment.machine import this_machine
 from dragoman.experiment.parent import add_kept, new_corpora, pin_parent
@@ -70,9 +70,10 @@ def prepare_run(
     known = _num_known(folder, len(before.data.train)) if before else len(recipe.data.train)
     first_corpora = recipe.data.train[: min([known, *(added.first for added in additions)])]
     first_corpora = tuple(corpus for corpus in first_corpora if corpus in new_corpora(recipe))
-    split = None if recipe.data.dev else split_off(first_corpora, recipe.data.split, recipe.seed, folder)
-    if split:
-        recipe, splits = with_data(recipe, dev=split.corpus), (split, *splits)
+    if not recipe.data.dev_sets:
+        drawn = split_languages(first_corpora, recipe.data.split, recipe.seed, folder)
+        dev = tuple(split.corpus for split in drawn)
+        recipe, splits = with_data(recipe, dev=dev if len(dev) > 1 else dev[0]), (*drawn, *splits)
     if len(recipe.data.train) < known:
         raise ValueError("a corpus cannot be removed from a resumed run: restore data.train, or give another --out")
     if before:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy import ndarray
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.evaluation.likelihood import score_pairs, total_likelihood
-from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metric_options import MetricName, MetricOptions
 from dragoman.evaluation.metrics import corpus_value
 from dragoman.experiment.held_out import TextPairs
 from dragoman.io.progress import Progress, ignore_progress
@@ -21,6 +22,8 @@ from dragoman.text.vocab import Vocab
 from dragoman.training.parallel import Group
 from dragoman.translation.translator import Translator
 
+_METRICS: Final[tuple[MetricName, ...]] = ("bleu", "chrf")
+
 _UNTRAINED: Final = 4.0
 """The loss in nats per token above which a model translates nothing right, and its beam search may not end."""
 
@@ -29,7 +32,8 @@ _UNTRAINED: Final = 4.0
 class Validator:
     """A validation function: every process calls it with the same weights and gets the same scores."""
 
-    pairs: TextPairs
+    sets: Sequence[TextPairs]
+    """The validation pairs, a set for each target language if there are several."""
     vocab: Vocab
     search: SearchOptions
     reading: MetricOptions
@@ -38,16 +42,26 @@ class Validator:
     progress: Progress = ignore_progress
 
     def __call__(self, model: Seq2Seq[Any, Any]) -> dict[str, Any]:
-        """Return the loss per token without label smoothing, BLEU, chrF, and sample translations."""
-        loss = held_out_loss(model, self.pairs, self.vocab, self.group)
+        """Return the loss per token without label smoothing, BLEU, chrF, and sample translations.
+
+        BLEU and chrF are means over the sets; if there are several, `sets` has the scores of each.
+        """
+        loss = held_out_loss(model, self.sets, self.vocab, self.group)
         search = self.search_for(loss)
-        hypotheses = translate_together(model, self.vocab, self.pairs.source, search, self.group, self.progress)
-        return {
-            "loss": loss,
-            "bleu": corpus_value("bleu", hypotheses, [self.pairs.target], self.reading),
-            "chrf": corpus_value("chrf", hypotheses, [self.pairs.target], self.reading),
-            "samples": list(zip(self.pairs.source, self.pairs.target, hypotheses, strict=True))[: self.num_samples],
-        }
+        scores: list[dict[str, Any]] = []
+        samples: list[list[tuple[str, str, str]]] = []
+        for pairs in self.sets:
+            vocab = self.vocab.to(pairs.language)
+            hypotheses = translate_together(model, vocab, pairs.source, search, self.group, self.progress)
+            scores.append({"name": pairs.name})
+            for name in _METRICS:
+                scores[-1][name] = corpus_value(name, hypotheses, [pairs.target], self.reading)
+            samples.append(list(zip(pairs.source, pairs.target, hypotheses, strict=True)))
+        bleu, chrf = (sum(of_set[name] for of_set in scores) / len(scores) for name in _METRICS)
+        # One of each set in turn, so that all languages are shown.
+        mixed = [sample for row in zip_longest(*samples) for sample in row if sample is not None]
+        several = {"sets": scores} if len(scores) > 1 else {}
+        return {"loss": loss, "bleu": bleu, "chrf": chrf, "samples": mixed[: self.num_samples], **several}
 
     def search_for(self, loss: float) -> SearchOptions:
         """Return the search options for a model with this loss; a model that is hardly trained gets a quick search.
@@ -56,7 +70,7 @@ class Validator:
         """
         if loss < _UNTRAINED:
             return self.search
-        sources, targets = lengths(self.pairs, self.vocab).sum(axis=1)
+        sources, targets = np.hstack([lengths(pairs, self.vocab) for pairs in self.sets]).sum(axis=1)
         limit = LengthLimit(ratio=float(targets / sources), extra=5)
         return self.search.model_copy(update={"beam_size": 1, "num_best": 1, "max_length": limit})
 
@@ -80,13 +94,18 @@ def translate_together(
     return whole
 
 
-def held_out_loss(model: Seq2Seq[Any, Any], pairs: TextPairs, vocab: Vocab, group: Group) -> float:
-    """Return the loss in nats per target token; skip pairs that are too long for the model."""
-    fitting = _fitting(pairs, vocab, model.max_target)
+def held_out_loss(model: Seq2Seq[Any, Any], sets: Sequence[TextPairs], vocab: Vocab, group: Group) -> float:
+    """Return the loss in nats per target token of all sets; skip pairs that are too long for the model."""
+    fitting = [_fitting(pairs, vocab, model.max_target) for pairs in sets]
     mine = slice(group.rank, None, group.world_size)
     was_training = model.training
     model.eval()
-    total_score = total_likelihood(score_pairs(model, vocab, fitting.source[mine], fitting.target[mine]))
+    scores = [
+        score
+        for pairs in fitting
+        for score in score_pairs(model, vocab.to(pairs.language), pairs.source[mine], pairs.target[mine])
+    ]
+    total_score = total_likelihood(scores)
     model.train(was_training)
     total, num_tokens = group.all_reduce([-total_score.log_probability, float(total_score.num_tokens)])
     return total / num_tokens
@@ -94,7 +113,7 @@ def held_out_loss(model: Seq2Seq[Any, Any], pairs: TextPairs, vocab: Vocab, grou
 
 def lengths(pairs: TextPairs, vocab: Vocab) -> Int[ndarray, "2 pairs"]:
     """Return the number of tokens in every source and every target, EOS included."""
-    sides = ((vocab.source, pairs.source), (vocab.target, pairs.target))
+    sides = ((vocab.to(pairs.language).source, pairs.source), (vocab.target, pairs.target))
     return np.stack([part.encode([*map(clean_line, side)]).lengths for part, side in sides])
 
 

@@ -23,11 +23,10 @@ _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 def find_argos_obstacle(bundle: Bundle) -> str | None:
     """Return the reason why Argos Translate cannot use a model that CTranslate2 can use, or None."""
     info, vocab = bundle.info, bundle.vocab
+    if vocab.languages:
+        return "every source begins with a language tag, which Argos Translate does not add: use --as ctranslate2"
     if info.source_language is None or info.target_language is None:
         return "Argos Translate needs the codes of both languages: give --languages, as in en,de"
-    if vocab.source.prefix:
-        tag = vocab.source.piece(vocab.source.prefix[0])
-        return f"every source begins with the tag {tag}, which Argos Translate does not add: use --as ctranslate2"
     if not np.isin(vocab.target.byte_values, [-1, *vocab.source.byte_values]).all():
         return "Argos Translate decodes with the source vocabulary, which lacks the bytes of the target's"
     return None

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -276,8 +277,9 @@ def _is_unspaced(traces: Sequence[Trace]) -> tuple[bool, bool]:
 
 
 def _by_piece(tokens: Tokens) -> Tokens:
-    count = len(tokens) - 1  # EOS is no word
-    return replace(tokens, text=" ".join("x" * count), words=(*range(count), -1))
+    numbers = count()
+    words = tuple(-1 if word < 0 else next(numbers) for word in tokens.words)  # EOS and a language tag are no words
+    return replace(tokens, text=" ".join("x" * next(numbers)), words=words)
 
 
 def _histories(summaries: Sequence[Sequence[HeadSummary]]) -> list[HeadHistory]:

@@ -65,6 +65,12 @@ class Inspector:
             load_model(bundle, choose_device(device)), bundle.vocab, options, identity, bundle.info.alignment_heads
         )
 
+    def to(self, language: str | None) -> "Inspector":
+        """Return an inspector of the same model whose sources begin with the tag of a target language."""
+        if language is None:
+            return self
+        return Inspector(self.model, self.vocab.to(language), self.options, self.identity, self.alignment_heads)
+
     def interventions(self, without: str | None = None, uniform: str | None = None) -> Interventions:
         """Parse the lists of heads to switch off and to make uniform, such as `cross.2,encoder.layers.0`."""
         return parse_interventions([name for name, _ in seams(self.model)], without, uniform)

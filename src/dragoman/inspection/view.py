@@ -209,8 +209,9 @@ def labels(trace: Trace, kind: Kind, rows: Rows) -> MapLabels:
     read = (BEGIN, *written[:-1])
     columns = read if kind == "decoder" else source
     row_labels = source if kind == "encoder" else written if rows == "written" else read
-    column_ends = {BEGIN} if kind == "decoder" else {source[-1]}
-    row_ends = {BEGIN, trace.source.pieces[-1], trace.target.pieces[-1]}
+    marks = {label for label, word in zip(source, trace.source.words, strict=True) if word < 0}  # EOS, language tag
+    column_ends = {BEGIN} if kind == "decoder" else marks
+    row_ends = {BEGIN, *marks, trace.target.pieces[-1]}
     sinks = tuple(label in column_ends or _is_sink(label) for label in columns)
     return MapLabels(row_labels, columns, sinks, tuple(label in row_ends or _is_sink(label) for label in row_labels))
 

@@ -3,6 +3,7 @@
 Back, a model keeps our ids: the decoder begins with BOS, which Marian's models begin with padding.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -50,11 +51,14 @@ class ConvertedModel:
     target_order: list[int | None]
 
 
-def convert(model: MarianModel, tag: str | None) -> ConvertedModel:
-    """Return the model with our ids, our order of dimensions, and SentencePiece models for both sides."""
+def convert(model: MarianModel, tags: Collection[str]) -> ConvertedModel:
+    """Return the model with our ids, our order of dimensions, and SentencePiece models for both sides.
+
+    The source side has the language tags `tags`, of which one begins every source.
+    """
     source_order, target_order = (_id_order(side) for side in (model.source, model.target))
-    source_model = _subwords(model.source, source_order, tag)
-    target_model = _subwords(model.target, target_order, None)
+    source_model = _subwords(model.source, source_order, tags)
+    target_model = _subwords(model.target, target_order, ())
     is_tied = model.output is model.target_embedding
     tie = "none" if not is_tied else "all" if model.source_embedding is model.target_embedding else "target"
     config = TransformerConfig.model_validate(
@@ -82,17 +86,17 @@ def _id_order(vocabulary: MarianVocabulary) -> list[int | None]:
     return [*specials, *(number for number in range(len(vocabulary.tokens)) if number not in specials)]
 
 
-def _subwords(vocabulary: MarianVocabulary, order: list[int | None], tag: str | None) -> Subwords:
+def _subwords(vocabulary: MarianVocabulary, order: list[int | None], tags: Collection[str]) -> Subwords:
     """Return the SentencePiece model of our ids: the model's own, if it has them, as in an export of ours."""
     own = Subwords(vocabulary.proto)
     names = [None if number is None else vocabulary.tokens[number] for number in order]
     if (
         own.specials == (PAD, BOS, EOS, UNK)
         and names == [own.piece(number) for number in range(own.size)]
-        and [own.piece(number) for number in own.prefix] == ([tag] if tag else [])
+        and {own.piece(number) for number in own.tags.values()} == set(tags)
     ):
         return own
-    return Subwords(rewrite(vocabulary, order, tag))
+    return Subwords(rewrite(vocabulary, order, tags))
 
 
 def _convert_weights(

@@ -20,16 +20,14 @@ def read_package(path: Path, positions: Positions | None = None) -> MarianModel:
     )
 
 
-def choose_tag(path: Path, model: MarianModel, tag: str | None) -> str | None:
-    """Return the language tag of the source, such as >>deu<<, for a code such as deu; None if the model has no tags."""
+def choose_tags(path: Path, model: MarianModel, to: str | None) -> list[str]:
+    """Return the language tags to import, such as >>deu<<: that of the target language `to`, or all."""
     tags = model.source.tags
-    codes = ", ".join(one[2:-2] for one in tags[:12]) + (", ..." if len(tags) > 12 else "")
-    if tag is None:
-        if len(tags) > 1:
-            raise ValueError(f"{path}: this model has {len(tags)} target languages: choose one with --tag: {codes}")
-        return tags[0] if tags else None
-    name = tag if tag.startswith(">>") else f">>{tag}<<"
+    if to is None:
+        return tags
+    name = to if to.startswith(">>") else f">>{to}<<"
     if name not in tags:
-        fix = f"choose one of {codes}" if tags else "leave out --tag, as this model has no language tags"
+        codes = ", ".join(one[2:-2] for one in tags[:12]) + (", ..." if len(tags) > 12 else "")
+        fix = f"choose one of {codes}" if tags else "leave out --to, as this model has no language tags"
         raise ValueError(f"{path}: this model has no language tag {name}: {fix}")
-    return name
+    return [name]

@@ -2,7 +2,7 @@
 
 A Marian model has a vocabulary of both sides and a SentencePiece model for each side, whose own ids are not used. Here
 each side gets a SentencePiece model with all tokens of the vocabulary. Tokens of the other side are UNUSED pieces,
-which no text becomes; the chosen language tag is a CONTROL piece, which `Subwords.encode` puts first. A character that
+which no text becomes; language tags are CONTROL pieces, of which `Subwords.encode` puts one first. A character that
 only the other side has is looked up in the vocabulary by Marian too, so it is a piece with the score of an unknown one.
 (Of several such characters in a row Marian makes one unknown token; here each is a token.)
 
@@ -10,7 +10,7 @@ The protocol buffer is read and written here, as SentencePiece's Python module n
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,7 +38,7 @@ class Piece:
     kind: int
 
 
-def rewrite(vocabulary: MarianVocabulary, order: list[int | None], tag: str | None) -> bytes:
+def rewrite(vocabulary: MarianVocabulary, order: list[int | None], tags: Collection[str]) -> bytes:
     """Return a SentencePiece model with our ids; `order` has the model's id of each of ours, None for BOS and PAD."""
     own, trainer, rest = _parse(vocabulary.proto)
     if trainer.get(_MODEL_TYPE, _UNIGRAM) != _UNIGRAM:
@@ -56,7 +56,7 @@ def rewrite(vocabulary: MarianVocabulary, order: list[int | None], tag: str | No
     for number in order[NUM_SPECIALS:]:
         assert number is not None
         token = vocabulary.tokens[number]
-        if token == tag:
+        if token in tags:
             pieces.append(Piece(token, 0.0, _CONTROL))
         elif token in own and own[token].kind not in (_CONTROL, _UNKNOWN):
             pieces.append(own[token])

@@ -60,6 +60,7 @@ def list_recipes() -> list[CatalogEntry]:
 def _read_entry(name: str) -> CatalogEntry:
     values: dict[str, Any] = read_yaml(library_path(name)).values
     data = values["data"]
-    corpora = [*data["train"], data["dev"], *data["test"]]
+    dev = data["dev"] if isinstance(data["dev"], list) else [data["dev"]]
+    corpora = [*data["train"], *dev, *data["test"]]
     files = tuple(corpus[side] for corpus in corpora for side in ("source", "target"))
     return CatalogEntry(name, values["description"], files, data["obtain"])

@@ -33,29 +33,70 @@ def expand(document: Document, folder: Path) -> Document:
         raise ValueError(f"{document.place(())}: the recipe has no keys: add keys such as name and data")
     errors: list[RecipeError] = []
     values = {**document.values}
-    if isinstance(values.get("init"), dict):
-        values = _with_parent(values, document, folder, errors)
+    tags: tuple[str, ...] | None = None
+    has_parent = isinstance(values.get("init"), dict)
+    if has_parent:
+        values, tags = _with_parent(values, document, folder, errors)
     if isinstance(values.get("model"), dict):
         values = _with_preset(values, errors)
     if isinstance(values.get("data"), dict):
         values["data"] = _data(values["data"], document, folder, errors)
+        if tags is not None or not has_parent:
+            _fill_languages(values, tags or ())
+            errors += _untagged(values["data"], tags) if tags is not None else ()
     if errors:
         raise located_error(document, errors)
     return Document(values, document.places)
 
 
-def _with_parent(values: dict[str, Any], document: Document, folder: Path, errors: list[RecipeError]) -> dict[str, Any]:
-    """Return the values with the languages, model and search options of the parent; only dropout may differ."""
+def _fill_languages(values: dict[str, Any], tags: tuple[str, ...]) -> None:
+    """Give every corpus its target language if there are several languages or several `tags`, otherwise none.
+
+    A recipe of one target language is so the same, whether the recipe or its corpora name it.
+    """
+    corpora = [(key[1], corpus) for key, _, corpus in _corpora(values["data"])]
+    default = values.get("target_language")
+    named = [corpus.get("target_language") or default for kind, corpus in corpora if kind == "train"]
+    if not named or not all(isinstance(language, str | None) for language in named):
+        return  # reported by the schema
+    if len(tags) > 1 or len({*named} - {None}) > 1:
+        for _, corpus in corpora:
+            if default and corpus.get("target_language") is None:
+                corpus["target_language"] = default
+    elif None not in named:
+        values["target_language"] = named[0]
+        for _, corpus in corpora:
+            if corpus.get("target_language") == named[0]:
+                corpus["target_language"] = None
+
+
+def _untagged(section: dict[str, Any], tags: tuple[str, ...]) -> Iterator[RecipeError]:
+    """Yield an error for each corpus whose target language has no tag in the vocabulary of the parent."""
+    for key, _, corpus in _corpora(section):
+        language = corpus.get("target_language")
+        if isinstance(language, str) and language not in tags:
+            known = f"its languages are {', '.join(tags)}" if tags else "it has one target language"
+            message = f"the model in init.bundle has no tag for the language {language}; {known}: remove this corpus"
+            yield RecipeError((*key, "target_language"), message)
+
+
+def _with_parent(
+    values: dict[str, Any], document: Document, folder: Path, errors: list[RecipeError]
+) -> tuple[dict[str, Any], tuple[str, ...] | None]:
+    """Return the values with the languages, model and search options of the parent, and its several target languages.
+
+    Of the model, only dropout may differ. The languages are None if the parent is unknown.
+    """
     init = _init_paths(values["init"], document, folder, errors)
     values = {**values, "init": init}
     if not isinstance(init.get("bundle"), str) or errors:
-        return values  # reported by the schema, or above
+        return values, None  # reported by the schema, or above
     try:
         info = open_bundle(init["bundle"], verify=False).info
     except ValueError as error:
         if init.get("sha256") is None:  # otherwise a run has written the recipe, which is complete without its parent
             errors.append(RecipeError(("init", "bundle"), str(error)))
-        return values
+        return values, None
     shape = without_vocabulary(info.model).model_dump()
     section = values.get("model", {})
     for key, value in section.items() if isinstance(section, dict) else ():
@@ -72,7 +113,8 @@ def _with_parent(values: dict[str, Any], document: Document, folder: Path, error
     if values.get("protect") is None:
         values["protect"] = info.protect
     values["data"] = _with_character_limit(values.get("data"), fitting_characters(info.model.position_limit))
-    return {**values, "model": {**shape, **section}} if isinstance(section, dict) else values
+    values = {**values, "model": {**shape, **section}} if isinstance(section, dict) else values
+    return values, info.target_languages
 
 
 def fitting_characters(position_limit: int | None) -> int:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar, get_args
+from typing import Annotated, Final, TypeVar, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from dragoman.bundle.info import Store
 from dragoman.config import Config
@@ -40,11 +40,20 @@ _STEEPEST: Final = 0.1
 _NOT_IN_PRESETS: Final = {"dropout", "attention_bias", "norm"}
 
 
+Several = Annotated[
+    Annotated[T, Tag("one")] | Annotated[tuple[T, ...], Tag("several")],
+    Discriminator(lambda value: "several" if isinstance(value, list | tuple) else "one"),
+]
+"""One section, or a list of several."""
+
+
 class DataSection(Config):
     """Training, validation and test data."""
 
     train: tuple[CorpusConfig, ...] = Field(min_length=1, description="corpora of sentence pairs to train on")
-    dev: CorpusConfig | None = Field(None, description="validation pairs; by default, taken from the training pairs")
+    dev: Several[CorpusConfig] | None = Field(
+        None, description="validation pairs, or a list of several sets; by default, taken from the training pairs"
+    )
     split: int = Field(1000, ge=1, description="number of training pairs to validate with if dev is not set")
     test: tuple[CorpusConfig, ...] = Field((), description="test sets to score at the end; not trained on")
     clean: CleanConfig = Field(CleanConfig(), description="cleaning of pairs with problems")
@@ -56,8 +65,13 @@ class DataSection(Config):
 
     @property
     def held_out(self) -> tuple[CorpusConfig, ...]:
-        """The corpora that must not be trained on: dev, if set, and the test sets."""
-        return (*([self.dev] if self.dev else []), *self.test)
+        """The corpora that must not be trained on: the dev sets, if any, and the test sets."""
+        return (*self.dev_sets, *self.test)
+
+    @property
+    def dev_sets(self) -> tuple[CorpusConfig, ...]:
+        """The sets of validation pairs; empty if they are taken from the training pairs."""
+        return self.dev if isinstance(self.dev, tuple) else (self.dev,) if self.dev else ()
 
 
 class KeepSection(Config):
@@ -111,8 +125,8 @@ class Recipe(Config):
 
     name: str = Field(min_length=1, description="name of the run and of the model")
     description: str = Field("", description="one or two sentences for the model card")
-    source_language: str | None = Field(None, description="source language, such as en")
-    target_language: str | None = Field(None, description="target language, such as de")
+    source_language: str | None = Field(None, description="source language, such as en; a corpus may have another")
+    target_language: str | None = Field(None, description="target language, such as de; a corpus may have another")
     protect: bool | None = Field(
         None,
         description="keep placeholders, addresses, code, emoji and digits in translations; null: if the languages"
@@ -129,6 +143,18 @@ class Recipe(Config):
     card: CardSection = Field(CardSection(), description="licences and attributions for the model card")
     seed: int = Field(1, ge=0, description="seed of all random numbers")
 
+    @property
+    def source_languages(self) -> tuple[str, ...]:
+        """The source languages of the training corpora; empty if unknown."""
+        named = (corpus.source_language or self.source_language for corpus in self.data.train)
+        return tuple(dict.fromkeys(language for language in named if language))
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """The target languages of the training corpora; empty if unknown."""
+        named = (corpus.target_language or self.target_language for corpus in self.data.train)
+        return tuple(dict.fromkeys(language for language in named if language))
+
     @model_validator(mode="after")
     def _fits(self) -> "Recipe":
         if errors := list(_find_conflicts(self)):
@@ -139,6 +165,7 @@ class Recipe(Config):
 def _find_conflicts(recipe: Recipe) -> Iterator[RecipeError]:
     """Yield an error for each conflict between recipe keys."""
     yield from _check_corpora(recipe.data)
+    yield from _check_languages(recipe)
     corpora = [corpus.name for corpus in recipe.data.train]
     for name in recipe.card.corpora:
         if name not in corpora:
@@ -160,8 +187,7 @@ def _find_conflicts(recipe: Recipe) -> Iterator[RecipeError]:
 
 def _check_corpora(data: DataSection) -> Iterator[RecipeError]:
     """Yield an error for each duplicate corpus name, and for each held-out file that is also trained on."""
-    held_out: list[tuple[Key, CorpusConfig]] = [(("data", "dev"), data.dev)] if data.dev else []
-    held_out += [(("data", "test", i), corpus) for i, corpus in enumerate(data.test)]
+    held_out = _held_out_keys(data)
     try:
         check_corpora([*data.train, *data.held_out])
     except ValueError as error:
@@ -176,6 +202,33 @@ def _check_corpora(data: DataSection) -> Iterator[RecipeError]:
             yield RecipeError((*key, "source"), "held-out pairs cannot come from standard input: give a file")
 
 
+def _held_out_keys(data: DataSection) -> list[tuple[Key, CorpusConfig]]:
+    """Return the dev and test sets with their keys."""
+    is_list = isinstance(data.dev, tuple)
+    keys: list[tuple[Key, CorpusConfig]] = [
+        (("data", "dev", i) if is_list else ("data", "dev"), corpus) for i, corpus in enumerate(data.dev_sets)
+    ]
+    return keys + [(("data", "test", i), corpus) for i, corpus in enumerate(data.test)]
+
+
+def _check_languages(recipe: Recipe) -> Iterator[RecipeError]:
+    """Yield an error for each corpus without a target language where others have one, or with an unknown one."""
+    train: list[tuple[Key, CorpusConfig]] = [
+        (("data", "train", i), corpus) for i, corpus in enumerate(recipe.data.train)
+    ]
+    held_out = _held_out_keys(recipe.data)
+    trained = [corpus.target_language for _, corpus in train if corpus.target_language]
+    for key, corpus in (*train, *held_out):
+        if trained and not corpus.target_language:
+            message = "other corpora have a target language: add target_language"
+            yield RecipeError(key, message)
+    for key, corpus in held_out:
+        known = trained or recipe.target_languages
+        if corpus.target_language and corpus.target_language not in known and recipe.init is None:
+            message = f"no corpus of data.train has the target language {corpus.target_language}: correct one of them"
+            yield RecipeError((*key, "target_language"), message)
+
+
 def _check_init(recipe: Recipe) -> Iterator[RecipeError]:
     """Yield an error for keys that do not fit a training that begins with a trained model."""
     init = recipe.init
@@ -186,6 +239,9 @@ def _check_init(recipe: Recipe) -> Iterator[RecipeError]:
         yield RecipeError(("data", "vocabulary"), message)
     if set(init.freeze) == set(get_args(ModelPart)):
         yield RecipeError(("init", "freeze"), "nothing is left to train: leave out at least one part")
+    if init.keep and len(recipe.target_languages) > 1:
+        message = "the old text has one target language, and the corpora several: add it to data.train as a corpus"
+        yield RecipeError(("init", "keep"), message)
     if init.keep and init.keep.source == STANDARD_INPUT:
         yield RecipeError(("init", "keep", "source"), "old text cannot come from standard input: give a file")
 
@@ -327,7 +383,8 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     data = recipe.data
     train, test = (tuple(map(_absolute_corpus, corpora)) for corpora in (data.train, data.test))
     recipe = recipe.model_copy(update={"init": recipe.init and _absolute_init(recipe.init)})
-    return with_data(recipe, train=train, dev=data.dev and _absolute_corpus(data.dev), test=test)
+    dev = tuple(map(_absolute_corpus, data.dev_sets))
+    return with_data(recipe, train=train, dev=dev if isinstance(data.dev, tuple) else next(iter(dev), None), test=test)
 
 
 def with_data(recipe: Recipe, **data: object) -> Recipe:

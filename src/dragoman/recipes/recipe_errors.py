@@ -205,7 +205,10 @@ def _owners(kind: type[Config]) -> dict[str, list[str]]:
     """Return the sections of each key name, with the model family if only one family has the key."""
     owners: dict[str, list[str]] = {}
     keys = list(all_keys(kind))
+    sections = {key.section for key in keys}
     for key in keys:
+        if key.section[-1:] == (0,) and key.section[:-1] in sections:
+            continue  # a section that may also be a list
         is_shared = sum((other.name, other.section) == (key.name, key.section) for other in keys) > 1
         family = f" of family {key.family}" if key.family and not is_shared else ""
         owner = f"{join_key(key.section)}{family}" if key.section else "the top level"

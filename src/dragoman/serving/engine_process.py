@@ -57,7 +57,8 @@ def _measure_alone(worker: "ModelWorker") -> float:
     """Return the seconds that a single sentence takes, after a first translation as warm-up."""
     for _ in range(2):
         begin = time.perf_counter()
-        worker.translate([WARMUP_TEXT], TranslationOptions(worker.info.name, worker.info.sha256))
+        to = next(iter(worker.info.targets), None)
+        worker.translate([WARMUP_TEXT], TranslationOptions(worker.info.name, worker.info.sha256, to))
     return time.perf_counter() - begin
 
 

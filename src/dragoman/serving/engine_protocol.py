@@ -24,6 +24,8 @@ class TranslationOptions(NamedTuple):
     model: str
     sha256: str
     """Hash of the bundle: a request whose model is replaced meanwhile is still answered by the old model."""
+    to: str | None = None
+    """The target language, if the model translates into several."""
     beam_size: int | None = None
     num_best: int = 1
     protect: bool | None = None

@@ -80,8 +80,9 @@ def create_router(service: Service) -> APIRouter:
             raise InvalidRequestError(f"alternatives {body.alternatives} is too large: give at most {limit}")
         source = service.detect_source(texts, body.target) if body.source == "auto" else body.source
         model = service.find_model(None, source, body.target)
-        options = TranslationOptions(model.name, model.sha256, num_best=1 + body.alternatives)
-        results = await context.translate(texts, options)
+        to = service.choose_language(model, body.target)
+        options = TranslationOptions(model.name, model.sha256, to, num_best=1 + body.alternatives)
+        results = await context.translate(texts, options, source=source)
         return JSONResponse(_format(body, results, source), headers={"x-model-sha256": model.sha256})
 
     @router.post("/detect", summary="Detect a language", **_document(LibreDetectRequest, 400, 401, 413, 429))
@@ -97,7 +98,8 @@ def create_router(service: Service) -> APIRouter:
         RequestContext.authenticate(service, request, _key_in_form(await request.body()))
         targets: dict[str, set[str]] = {}
         for model in service.models.values():
-            targets.setdefault(model.source, set()).add(model.target)
+            for source, target in model.pairs:
+                targets.setdefault(source, set()).add(target)
         names = {code: language_name(code) for code in targets}
         return [SourceLanguage(code=code, name=names[code], targets=sorted(targets[code])) for code in targets]
 

@@ -16,6 +16,7 @@ from dragoman.decoding.options import Compute, EngineOptions, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.device import AUTO
 from dragoman.serving.engine_protocol import Answer, TranslationOptions
+from dragoman.text.vocab import Vocab
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.pipeline import Pipeline
 from dragoman.translation.results import SentenceTranslation
@@ -36,9 +37,9 @@ class ModelWorker:
         opened = open_engine(bundle, search, EngineOptions("ctranslate2", threads, compute, device=device))
         assert isinstance(opened.engine, CTranslate2Engine)
         self._engine = opened.engine
-        self._vocab = bundle.vocab
+        languages = (None, *bundle.info.target_languages)
+        self._bundles = {language: bundle.to(language) if language else bundle for language in languages}
         self._protects = bundle.info.protects
-        self._links_of = find_engine_links(bundle, opened.engine)
         self.warning = opened.warning
         """A message about a setting of the bundle that the engine cannot follow, if any."""
         self.search = opened.search
@@ -46,8 +47,10 @@ class ModelWorker:
         self.info = ModelInfo(
             name=name,
             sha256=bundle.sha256,
-            source=bundle.info.source_language or UNDETERMINED,
-            target=bundle.info.target_language or UNDETERMINED,
+            source=next(iter(bundle.info.sources), UNDETERMINED),
+            target=next(iter(bundle.info.targets), UNDETERMINED),
+            sources=bundle.info.source_languages,
+            targets=bundle.info.target_languages,
             title=bundle.card.title,
             beam_size=self.search.beam_size,
             formula=self.search.penalty.formula,
@@ -60,7 +63,7 @@ class ModelWorker:
     @property
     def source_vocabulary(self) -> str:
         """The SentencePiece model of the source in base64, with which the HTTP process counts tokens."""
-        return b64encode(self._vocab.source.proto).decode()
+        return b64encode(self._bundles[None].vocab.source.proto).decode()
 
     def translate(self, texts: Sequence[str], options: TranslationOptions) -> list[Answer]:
         """Translate a batch of texts, and return one answer or error per text."""
@@ -70,7 +73,7 @@ class ModelWorker:
         sentences = self._search(texts, options)
         answers = [self._answer(sentence, options) for sentence in sentences]
         if options.alignment:
-            aligner = ExportAligner(self._engine, self._vocab)
+            aligner = ExportAligner(self._engine, self._vocab(options))
             written = [one.text if one.kept or not one.segments else one.segments for one in sentences]
             links = aligner.links_of([one.source for one in sentences], written)
             for answer, some in zip(answers, links, strict=True):
@@ -83,28 +86,34 @@ class ModelWorker:
         # The probability of a given prefix or of a kept text does not say how sure the model is.
         own = () if options.prefix else [part for part in sentence.segments if not part.kept]
         num_tokens = sum(len(part.tokens) + 1 for part in own)
-        requested: Answer = {"tokens": self._score_tokens(sentence)} if options.tokens else {}
+        requested: Answer = {"tokens": self._score_tokens(sentence, options)} if options.tokens else {}
         if options.terms:
             requested["terms"] = [term._asdict() for term in sentence.terms]
         return {"hypotheses": hypotheses, "num_tokens": num_tokens, "kept": sentence.kept, **requested}
 
     def _search(self, texts: Sequence[str], options: TranslationOptions) -> list[SentenceTranslation]:
         protects = self._protects if options.protect is None else options.protect
-        translator = Translator(self._engine, self._vocab, self.search_options(options))
+        translator = Translator(self._engine, self._vocab(options), self.search_options(options))
         glossary = Glossary(tuple((source, target) for source, target in options.terms)) if options.terms else None
-        pipeline = Pipeline(translator, False, protects, glossary=glossary, links_of=self._links_of)
+        links_of = find_engine_links(self._bundles[options.to], self._engine) if glossary else None
+        pipeline = Pipeline(translator, False, protects, glossary=glossary, links_of=links_of)
         if options.prefix:
             return [pipeline.translate_prefix(text, options.prefix).sentences[0] for text in texts]
         return [result.sentences[0] for result in pipeline.translate(texts)]
 
-    def _score_tokens(self, sentence: SentenceTranslation) -> list[dict[str, Any]]:
+    def _vocab(self, options: TranslationOptions) -> Vocab:
+        """Return the vocabulary, whose sources begin with the tag of the target language if there are several."""
+        return self._bundles[options.to].vocab
+
+    def _score_tokens(self, sentence: SentenceTranslation, options: TranslationOptions) -> list[dict[str, Any]]:
         """Return the tokens of the best translation, EOS included, with their log-probabilities."""
-        target = self._vocab.target
+        vocab = self._vocab(options)
+        target = vocab.target
         if sentence.segments:
             pairs = [(part.source, part.tokens) for part in sentence.segments if not part.kept]
         else:  # composed around protected words
             pairs = [(sentence.source, tuple(target.encode([sentence.text]).ids.tolist()[:-1]))]
-        rows = self._vocab.source.encode([source for source, _ in pairs]).rows()
+        rows = vocab.source.encode([source for source, _ in pairs]).rows()
         scores = self._engine.score(rows, [tokens for _, tokens in pairs])
         pieces = [[*map(target.piece, tokens), "</s>"] for _, tokens in pairs]
         scored = zip(chain.from_iterable(pieces), chain.from_iterable(scores), strict=True)

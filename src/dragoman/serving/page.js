@@ -1,7 +1,7 @@
 "use strict";
 // Text of users and of models goes into the page as text alone, never as markup.
 const find = (id) => document.getElementById(id);
-let models = [];
+let choices = []; // a model and one of its target languages
 
 function headers() {
   const key = find("key").value.trim();
@@ -15,8 +15,12 @@ async function loadModels() {
     say(find("key").value.trim() ? (await answer.json()).detail : "this service asks for a key", true);
     return;
   }
-  models = (await answer.json()).models;
-  find("model").replaceChildren(...models.map((model) => new Option(`${model.name} (${model.source} → ${model.target})`, model.name)));
+  const models = (await answer.json()).models;
+  choices = models.flatMap((model) => (model.targets.length ? model.targets : [model.target]).map((target) => ({ model, target })));
+  find("model").replaceChildren(...choices.map(({ model, target }, number) => {
+    const sources = model.sources.length ? model.sources.join(", ") : model.source;
+    return new Option(`${model.name} (${sources} → ${target})`, number);
+  }));
   say("");
 }
 
@@ -69,11 +73,12 @@ function show(answer, aligned) {
 
 async function translate() {
   const text = find("source").value || find("source").placeholder;
-  if (!models.length) await loadModels();
-  const model = models.find((one) => one.name === find("model").value);
-  if (!model) return;
+  if (!choices.length) await loadModels();
+  const choice = choices[find("model").value];
+  if (!choice) return;
+  const { model, target } = choice;
   say("translating …");
-  const body = JSON.stringify({ texts: text, model: model.name, alignment: model.aligns });
+  const body = JSON.stringify({ texts: text, model: model.name, target, alignment: model.aligns });
   const answer = await fetch("v1/translate", { method: "POST", headers: headers(), body });
   const content = await answer.json();
   find("result").hidden = !answer.ok; // what stands there belongs to another text

@@ -84,10 +84,23 @@ class Service:
                 raise UnknownModelError(f"unknown model {_quote(name)}: give {_list(list(self.models))}")
             return self.models[name]
         for model in self.models.values():
-            if source in (None, model.source) and target in (None, model.target):
+            if any(source in (None, one) and target in (None, other) for one, other in model.pairs):
                 return model
-        pairs = [f"{model.source} to {model.target}" for model in self.models.values()]
+        pairs = [f"{one} to {other}" for model in self.models.values() for one, other in model.pairs]
         raise UnknownModelError(f"no model from {_quote(source)} to {_quote(target)}: give {_list(pairs)}")
+
+    def choose_language(self, model: ModelInfo, target: str | None) -> str | None:
+        """Return the target language of a request to a model that translates into several; None for other models."""
+        if not model.targets:
+            return None
+        if target is None:
+            several = f"the model {model.name} translates into several languages"
+            raise InvalidRequestError(f"{several}: give a target: {_list(list(model.targets))}")
+        if target not in model.targets:
+            raise UnknownModelError(
+                f"the model {model.name} does not translate into {_quote(target)}: give {_list(list(model.targets))}"
+            )
+        return target
 
     def find_glossary(self, glossary: str | dict[str, str] | None) -> Glossary | None:
         """Return the service's glossary with a name, or that of a request; raise RejectedError if it is invalid."""
@@ -108,7 +121,8 @@ class Service:
 
     def detect_source(self, texts: Sequence[str], target: str | None) -> str:
         """Return the most probable source language among the models that translate into `target`."""
-        sources = {model.source for model in self.models.values() if target in (None, model.target)}
+        pairs = [pair for model in self.models.values() for pair in model.pairs]
+        sources = {source: None for source, other in pairs if target in (None, other)}
         ranked = [code for code, _ in detect_languages("\n".join(texts)[:DETECT_CHARACTERS])]
         return next((code for code in ranked if code in sources), next(iter(sources), ranked[0]))
 
@@ -131,10 +145,15 @@ class Service:
         options: TranslationOptions,
         split: bool = True,
         glossary: Glossary | None = None,
+        source: str | None = None,
     ) -> list[DocumentTranslation]:
-        """Return one translation per text. If the call is cancelled, its sentences are removed from the queue."""
+        """Return one translation per text. If the call is cancelled, its sentences are removed from the queue.
+
+        `source` is the language of the texts, if the request names it.
+        """
         self.check_texts(texts, options.prefix)
-        source = self.models[options.model].source
+        model = self.models[options.model]
+        source = source if source in model.sources else model.source
         language = None if source == "und" else source
         documents = [TextDocument.of(text, language) if split else TextDocument.of_lines(text) for text in texts]
         sentences = [sentence for document in documents for sentence in document.sentences]
@@ -242,12 +261,13 @@ class RequestContext(NamedTuple):
         options: TranslationOptions,
         split: bool = True,
         glossary: Glossary | None = None,
+        source: str | None = None,
     ) -> list[DocumentTranslation]:
         """Count the usage, translate the texts and log the request; cancel if the client disconnects."""
         characters = sum(map(len, texts))
         self.count_usage(characters)
         add_log_fields(self.request, texts=len(texts), characters=characters, model=options.model)
-        return await cancel_on_disconnect(self.request, self.service.translate(texts, options, split, glossary))
+        return await cancel_on_disconnect(self.request, self.service.translate(texts, options, split, glossary, source))
 
 
 def add_log_fields(request: Request, **fields: Any) -> None:

@@ -29,10 +29,11 @@ def create_router(service: Service) -> APIRouter:
         detected = service.detect_source(texts, body.target) if body.source == "auto" else None
         model = service.find_model(body.model, detected or body.source, body.target)
         options = _translation_options(body, model, service.limits)
+        options = options._replace(to=service.choose_language(model, body.target))
         glossary = service.find_glossary(body.glossary)
         if glossary and body.prefix:
             raise InvalidRequestError("prefix and glossary cannot be combined: omit one of them")
-        results = await context.translate(texts, options, body.split, glossary)
+        results = await context.translate(texts, options, body.split, glossary, detected or body.source)
         # A dict in the shape of ServiceResponse: to validate what we just made would cost time.
         translations = [_format_text(result) for result in results]
         model_ref = {"name": model.name, "sha256": model.sha256}

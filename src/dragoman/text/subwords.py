@@ -6,15 +6,19 @@ Guarantees:
   exception is "▁" (U+2581), SentencePiece's symbol for a space, which is decoded as a space.
 - Text is never encoded as a special id: "</s>" in a sentence is four characters.
 
-A vocabulary imported with another tool's model keeps that tool's rules: it may have no bytes, so that UNK occurs; it
-may normalise text; and it may have a language tag, a CONTROL piece beside the special ids, which `encode` puts first.
+A model that translates into several languages has a language tag for each, such as `>>fr<<`: a CONTROL piece beside the
+special ids, which no text becomes. `encode` puts the tag of the chosen language first.
+
+A vocabulary imported with another tool's model keeps that tool's rules: it may have no bytes, so that UNK occurs, and
+it may normalise text.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import sentencepiece
@@ -31,14 +35,21 @@ _FEWEST_CHARACTERS: Final = 32
 """The least number of characters with a piece of their own in a vocabulary that covers a script. Vocabularies of bytes,
 codes or a few words have fewer."""
 
+_LANGUAGE: Final = re.compile(r"^>>(.+)<<$")
+"""A language tag."""
+
 SENTENCES_PER_CALL: Final = 8192
 """The number of sentences per call of SentencePiece, to limit the memory for lists of ids."""
 
 
 class Subwords:
-    """A trained SentencePiece model, which can be pickled and shared between threads."""
+    """A trained SentencePiece model, which can be pickled and shared between threads.
 
-    def __init__(self, proto: bytes) -> None:
+    With a `language`, encoded texts begin with its tag; a model with a single tag always puts it first. With
+    `needs_language`, as for the source side of a model with several tags, a language must be chosen by `to`.
+    """
+
+    def __init__(self, proto: bytes, language: str | None = None, needs_language: bool = False) -> None:
         try:
             model = sentencepiece.SentencePieceProcessor(model_proto=proto)
         except RuntimeError as error:
@@ -47,9 +58,26 @@ class Subwords:
         self.proto = proto
         self.size: int = model.get_piece_size()
         self.specials = (model.pad_id(), model.bos_id(), model.eos_id(), model.unk_id())
+        self.language = language
+        self.needs_language = needs_language
+        self._by_language: dict[str, Subwords] = {}
 
-    def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes]]:
-        return Subwords, (self.proto,)
+    def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes, str | None, bool]]:
+        return Subwords, (self.proto, self.language, self.needs_language)
+
+    def to(self, language: str) -> "Subwords":
+        """Return the same model whose texts begin with the tag of a language; raise ValueError if it has no such tag.
+
+        A model of one language, with or without a tag, is returned unchanged.
+        """
+        if len(self.tags) < 2:
+            return self
+        if language not in self.tags:
+            known = ", ".join(self.tags)
+            raise ValueError(f"the vocabulary has no tag for the language {language!r}: choose one of {known}")
+        if language not in self._by_language:
+            self._by_language[language] = Subwords(self.proto, language)
+        return self._by_language[language]
 
     @property
     def dtype(self) -> type[np.uint16] | type[np.int32]:
@@ -63,15 +91,21 @@ class Subwords:
 
     def encode(self, texts: list[str]) -> Ragged:
         """Return the ids of each text, with EOS at the end."""
-        parts, prefix = [], self.prefix
+        parts = []
         for first in range(0, len(texts), SENTENCES_PER_CALL):
             rows = self._encode(texts[first : first + SENTENCES_PER_CALL], first)
-            if prefix:
-                rows = [[*prefix, *row] if len(row) > 1 else row for row in rows]
             parts.append(np.fromiter(chain.from_iterable(rows), self.dtype))
         ids: Ids = np.concatenate([np.empty(0, self.dtype), *parts])
         ends = np.flatnonzero(ids == self._processor.eos_id()) + 1  # EOS stands at ends only: text never becomes it
-        return Ragged(ids, np.append(np.int64(0), ends))
+        return self._with_prefix(Ragged(ids, np.append(np.int64(0), ends)))
+
+    def _with_prefix(self, rows: Ragged) -> Ragged:
+        """Return the rows with the language tag first, if there is one; rows of empty texts stay as they are."""
+        if not self.prefix:
+            return rows
+        is_filled = rows.lengths > 1
+        ids = np.insert(rows.ids, rows.offsets[:-1][is_filled], self.prefix[0])
+        return Ragged(cast("Ids", ids), rows.offsets + np.append(0, np.cumsum(is_filled)))
 
     def sample(self, texts: list[str], rate: float, key: tuple[int, ...]) -> Ragged:
         """Encode texts with randomly sampled segmentations; the same texts, rate and key give the same ids.
@@ -90,7 +124,7 @@ class Subwords:
         random = np.random.Philox(key=int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "big"))
         pieces, sampler = self._sampler
         characters = split_characters(texts)
-        return pieces.rows(characters, sampler.segment(characters, rate, random), self.dtype)
+        return self._with_prefix(pieces.rows(characters, sampler.segment(characters, rate, random), self.dtype))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the character span (start, end) of each id that `encode` returns, including a leading space.
@@ -117,10 +151,20 @@ class Subwords:
         return str(self._processor.id_to_piece(self._known(token)))
 
     @cached_property
-    def prefix(self) -> tuple[int, ...]:
-        """The ids that begin every encoded text: the language tag of an imported vocabulary, else none."""
+    def tags(self) -> dict[str, int]:
+        """The id of the tag of each language, such as >>fr<< for fr: the CONTROL pieces beside the special ids."""
         control = [token for token in range(self.size) if self._processor.is_control(token)]
-        return tuple(token for token in control if token not in self.specials)
+        tokens = [token for token in control if token not in self.specials]
+        return {_LANGUAGE.sub(r"\1", self.piece(token)): token for token in tokens}
+
+    @cached_property
+    def prefix(self) -> tuple[int, ...]:
+        """The id that begins every encoded text, the tag of the chosen or the only language; else none."""
+        if self.language is not None:
+            return (self.tags[self.language],)
+        if self.needs_language:
+            raise ValueError(f"no target language is chosen: choose one of {', '.join(self.tags)}")
+        return tuple(self.tags.values()) if len(self.tags) == 1 else ()
 
     @cached_property
     def byte_values(self) -> NDArray[np.int16]:
@@ -142,9 +186,10 @@ class Subwords:
 
     @property
     def _spelled(self) -> list[str]:
-        """The pieces that are neither special nor bytes."""
+        """The pieces that are neither special, nor tags, nor bytes."""
+        others = {*self.specials, *self.tags.values()}
         ids = np.flatnonzero(self.byte_values < 0).tolist()
-        return [self.piece(token) for token in ids if token not in self.specials]
+        return [self.piece(token) for token in ids if token not in others]
 
     @cached_property
     def _sampler(self) -> tuple[Pieces, BPEDropout | UnigramSampling]:

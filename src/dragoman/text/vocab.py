@@ -6,8 +6,8 @@ The four special ids are the same in every vocabulary.
 import hashlib
 import io
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -71,6 +71,15 @@ class Vocab:
         names = _JOINT if self.joint else _SEPARATE
         return dict(zip(names, [self.source.proto, self.target.proto], strict=False))
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The target languages that the source side has a tag for; empty for most models of one language."""
+        return tuple(self.source.tags)
+
+    def to(self, language: str | None) -> "Vocab":
+        """Return the vocabulary whose sources begin with the tag of a target language; None leaves it as it is."""
+        return self if language is None else replace(self, source=self.source.to(language))
+
     def save(self, folder: Path) -> tuple[FileInfo, ...]:
         """Write one file for a joint vocabulary, or two files for separate vocabularies."""
         saved = tuple(write_durably(folder / name, content) for name, content in self.files.items())
@@ -86,7 +95,8 @@ class Vocab:
             here = " and ".join(names) or "no vocabulary"
             raise ValueError(f"{folder} has {here}: give a folder with {_JOINT[0]}, or {' and '.join(_SEPARATE)}")
         models = [_read(folder / name) for name in names]
-        return Vocab(models[0], models[-1])
+        source = Subwords(models[0].proto, needs_language=True) if len(models[0].tags) > 1 else models[0]
+        return Vocab(source, models[-1])
 
 
 def _read(path: Path) -> Subwords:
@@ -109,24 +119,28 @@ class VocabConfig(Config):
     character_coverage: float = Field(0.9999, gt=0.0, le=1.0, description="fraction of characters with an id")
 
 
-def train_vocab(source: Iterable[str], target: Iterable[str], config: VocabConfig) -> Vocab:
-    """Train a vocabulary on a sample of source and target text.
+def train_vocab(
+    source: Iterable[str], target: Iterable[str], config: VocabConfig, languages: Sequence[str] = ()
+) -> Vocab:
+    """Train a vocabulary on a sample of source and target text, with a tag on the source side for each language.
 
     The same text in the same order gives the same bytes. Training needs several times the size of the sample in memory;
     a few million sentences are enough.
     """
     if config.joint:
-        model = train_subwords(chain(source, target), config)
+        model = train_subwords(chain(source, target), config, languages)
         return Vocab(model, model)
-    return Vocab(train_subwords(source, config), train_subwords(target, config))
+    return Vocab(train_subwords(source, config, languages), train_subwords(target, config))
 
 
-def train_subwords(texts: Iterable[str], config: VocabConfig) -> Subwords:
-    """Train a SentencePiece model on texts."""
+def train_subwords(texts: Iterable[str], config: VocabConfig, languages: Sequence[str] = ()) -> Subwords:
+    """Train a SentencePiece model on texts, with a tag for each language."""
     sample = [encode_utf8(text, number) for number, text in enumerate(texts)]
     written = io.BytesIO()
     size: dict[str, Any] = {"vocab_size": config.size, "character_coverage": config.character_coverage}
     options = {"model_type": config.kind, **size, **_SPECIALS, **_AS_IT_IS, **_LIMITS}
+    if languages:
+        options["control_symbols"] = [f">>{language}<<" for language in languages]
     try:
         sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sample), model_writer=written, **options)
     except RuntimeError as error:

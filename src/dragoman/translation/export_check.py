@@ -60,14 +60,22 @@ def export_bundle(
 def check_export(
     bundle: Bundle, export: Export, content: bytes, texts: Sequence[str], held_out: bool, progress: Progress
 ) -> ExportCheck:
-    """Compare the export's translations with those of torch; raise ValueError if they differ too much."""
+    """Compare the export's translations with those of torch; raise ValueError if they differ too much.
+
+    If the model translates into several languages, each language gets its share of the texts.
+    """
     both_can = {"stop": "count", "min_length": 1}
     options = SearchOptions.model_validate({**bundle.info.search, **both_can})
-    torch = Translator(TorchEngine.load(bundle), bundle.vocab, options)
-    other = Translator(CTranslate2Engine.of(bundle, export, content, compute=export.store), bundle.vocab, options)
-    ours = _translate(torch, texts, part_progress(progress, name="translate with torch"))
-    theirs = _translate(other, texts, part_progress(progress, name="translate with CTranslate2"))
-    comparisons = _compare(other, ours, theirs)
+    torch, other = TorchEngine.load(bundle), CTranslate2Engine.of(bundle, export, content, compute=export.store)
+    comparisons = list[_Comparison]()
+    languages = bundle.info.target_languages or (None,)
+    for number, language in enumerate(languages):
+        vocab, share = bundle.vocab.to(language), texts[number :: len(languages)]
+        into = f" into {language}" if language else ""
+        by_torch, by_other = Translator(torch, vocab, options), Translator(other, vocab, options)
+        ours = _translate(by_torch, share, part_progress(progress, name=f"translate with torch{into}"))
+        theirs = _translate(by_other, share, part_progress(progress, name=f"translate with CTranslate2{into}"))
+        comparisons += _compare(by_other, ours, theirs)
     differences = [difference for comparison in comparisons for difference in comparison.differences]
     if not differences:
         raise ValueError(f"{bundle.folder}: no sentence to check the export with: give texts that are not blank")

@@ -68,7 +68,7 @@ class ExportFormatRequest:
     out: Path
     store: ExportStore | None = None
     """The data type of CTranslate2's matrices; None: int8 for Argos Translate, else float32."""
-    languages: tuple[str, str] | None = None
+    languages: tuple[str, ...] | None = None
     """The codes of the source and the target language; None: those of the model."""
     texts: Sequence[str] = ()
     """Source sentences for a comparison with torch; empty: sentences of random tokens."""
@@ -117,16 +117,17 @@ def _write_transformers(bundle: Bundle, request: ExportFormatRequest, progress: 
     search = SearchOptions.model_validate(bundle.info.search)
     penalty = {"formula": "length", "alpha": search.penalty.exponent}
     model = convert_back(bundle, {"beam_size": search.beam_size, "penalty": penalty})
-    tag = _find_tag(bundle)
-    use = _IN_TRANSFORMERS.format(text=f"{tag} A text." if tag else "A text.")
+    tags = _tags(bundle)
+    use = _IN_TRANSFORMERS.format(text=" ".join([*tags[:1], "A text."]))
     files = {**hugging_face_files(model), **_others(bundle, use)}
     files[README] = _front_matter(bundle, model) + files[README]
     with write_folder_durably(request.out) as folder:
         _write(folder, files)
-        check = _check_transformers(bundle, folder, tag, progress)
+        check = _check_transformers(bundle, folder, tags, progress)
     warnings = []
-    if tag:
-        warnings.append(f"transformers does not add the tag {tag}: begin every text with it, as in '{tag} A text.'")
+    if tags:
+        named = ", ".join(tags)
+        warnings.append(f"transformers adds no language tag ({named}): write one first, as in '{tags[0]} A text.'")
     if stores_positions(model):
         warnings.append(
             "the positions are in model.safetensors, which transformers loads; its save_pretrained leaves them out"
@@ -134,12 +135,12 @@ def _write_transformers(bundle: Bundle, request: ExportFormatRequest, progress: 
     return FormatExport(request.out, _size(files), "float32", check, False, tuple(warnings))
 
 
-def _check_transformers(bundle: Bundle, folder: Path, tag: str | None, progress: Progress) -> ExportCheck:
+def _check_transformers(bundle: Bundle, folder: Path, tags: Sequence[str], progress: Progress) -> ExportCheck:
     """Read the folder, and compare its formulas, which are those of transformers, with CTranslate2."""
     content = weights_file(bundle)
     engine = CTranslate2Engine.of(bundle, Export.unchecked(content), content)
     model = read_package(folder)
-    check = compare_with_formulas(bundle, engine, model, convert(model, tag), tag, False, progress)
+    check = compare_with_formulas(bundle, engine, model, convert(model, tags), False, progress)
     if wrong := find_difference(check):
         epsilon = getattr(bundle.info.model, "norm_epsilon", None)
         reason = f"; transformers has a norm epsilon of {LAYER_NORM_EPSILON:g}, not {epsilon:g}"
@@ -152,13 +153,13 @@ def _write_ctranslate2(bundle: Bundle, request: ExportFormatRequest, progress: P
     _refuse(bundle, find_obstacle(bundle.info.model))
     store = request.store or "float32"
     weights, check, is_earlier = _checked_weights(bundle, store, request.texts, progress)
-    names, tag = tuple(bundle.vocab.files), _find_tag(bundle)
-    use = _IN_CTRANSLATE2.format(names=(names * 2)[:2], tag=f"[{tag!r}] + " if tag else "")
+    names, tags = tuple(bundle.vocab.files), _tags(bundle)
+    use = _IN_CTRANSLATE2.format(names=(names * 2)[:2], tag=f"[{tags[0]!r}] + " if tags else "")
     files = {**folder_files(bundle, weights), **_others(bundle, use)}
     with write_folder_durably(request.out) as folder:
         _write(folder, files)
-    warning = f"CTranslate2 does not add the tag {tag}: put it before the tokens of every source"
-    return FormatExport(request.out, _size(files), store, check, is_earlier, (warning,) if tag else ())
+    warning = f"CTranslate2 adds no language tag: put one of {', '.join(tags)} before the tokens of every source"
+    return FormatExport(request.out, _size(files), store, check, is_earlier, (warning,) if tags else ())
 
 
 def _write_argos(bundle: Bundle, request: ExportFormatRequest, progress: Progress) -> FormatExport:
@@ -203,10 +204,10 @@ def _checked_weights(
     return content, check_export(bundle, export, content, sentences, held_out, progress), False
 
 
-def _find_tag(bundle: Bundle) -> str | None:
-    """Return the language tag that begins every source of an imported model, or None."""
+def _tags(bundle: Bundle) -> list[str]:
+    """Return the language tags, of which one begins every source."""
     source = bundle.vocab.source
-    return source.piece(source.prefix[0]) if source.prefix else None
+    return [source.piece(token) for token in source.tags.values()]
 
 
 def _others(bundle: Bundle, use: str) -> dict[str, bytes]:

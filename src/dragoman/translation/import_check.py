@@ -4,9 +4,11 @@ Three things are compared on sentences of random tokens: the ids of a text, the 
 translation, and that no other token is more probable there. Needs no torch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from dragoman.export.ctranslate2 import exportable_heads, weights_file
 from dragoman.io.durable import check_new_folder, write_folder_durably
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.pretrained.conversion import ConvertedModel, convert, map_ids
-from dragoman.pretrained.formats import choose_tag, read_package
+from dragoman.pretrained.formats import choose_tags, read_package
 from dragoman.pretrained.marian_model import MarianModel, Positions
 from dragoman.pretrained.reference import ReferenceModel
 from dragoman.text.cleaning import clean_line
@@ -40,10 +42,10 @@ class ImportRequest:
     out: Path
     positions: Positions | None = None
     """The kind of sinusoidal positions; None: transformers' for Hugging Face folders, Marian's for .npz."""
-    tag: str | None = None
-    """The code of the target language of a model with language tags, such as deu."""
-    languages: tuple[str, str] | None = None
-    """The codes of the source and the target language; None: those of the package."""
+    to: str | None = None
+    """The only target language to import of a model with language tags, such as deu; None: all."""
+    languages: tuple[str, ...] | None = None
+    """The codes of the source and, unless there are several, the target language; None: those of the package."""
     licence: str | None = None
     """The licence of the model; None: that of the package."""
 
@@ -53,7 +55,8 @@ class ImportedModel(NamedTuple):
 
     bundle: Bundle
     check: ExportCheck
-    tag: str | None
+    tags: Sequence[str]
+    """The language tags, of which one begins every source."""
 
 
 def import_model(request: ImportRequest, progress: Progress = ignore_progress) -> ImportedModel:
@@ -64,27 +67,25 @@ def import_model(request: ImportRequest, progress: Progress = ignore_progress) -
     check_new_folder(request.out)
     progress("read the package", 0, None)
     model = read_package(request.package, request.positions)
-    tag = choose_tag(request.package, model, request.tag)
+    tags = choose_tags(request.package, model, request.to)
     try:
-        converted = convert(model, tag)
+        converted = convert(model, tags)
     except ValueError as error:
         raise ValueError(f"{request.package}: cannot import this model: {error}") from error
-    source, target = request.languages or model.languages
     info = BundleInfo(
         model=converted.config,
         search=SearchOptions.model_validate(model.search).model_dump(mode="json"),
-        source_language=source,
-        target_language=target,
+        **_languages(request, model, converted.vocab.languages),
         alignment_heads=converted.alignment_heads,
     )
     with write_folder_durably(request.out) as beside:
-        bundle = write_bundle(beside, info, converted.weights, converted.vocab, _card(request, model, tag))
+        bundle = write_bundle(beside, info, converted.weights, converted.vocab, _card(request, model, tags))
         heads = exportable_heads(bundle)
         content = weights_file(bundle, "float32", heads)
         export = Export.unchecked(content, heads=heads)
-        check = check_import(bundle, export, content, model, converted, tag, progress)
+        check = check_import(bundle, export, content, model, converted, progress)
         store_export(bundle.folder, export.model_copy(update={"proof": check}), content)
-    return ImportedModel(open_bundle(request.out.resolve()), check, tag)
+    return ImportedModel(open_bundle(request.out.resolve()), check, tags)
 
 
 def check_import(
@@ -93,12 +94,11 @@ def check_import(
     content: bytes,
     model: MarianModel,
     converted: ConvertedModel,
-    tag: str | None,
     progress: Progress,
 ) -> ExportCheck:
     """Compare CTranslate2 with the original's formulas; raise ValueError if ids, scores or translations differ."""
     engine = CTranslate2Engine.of(bundle, export, content)
-    check = compare_with_formulas(bundle, engine, model, converted, tag, True, progress)
+    check = compare_with_formulas(bundle, engine, model, converted, True, progress)
     if wrong := find_difference(check):
         raise ValueError(f"{bundle.folder}: {wrong}: report a bug")
     return check
@@ -109,20 +109,23 @@ def compare_with_formulas(
     engine: Engine,
     model: MarianModel,
     converted: ConvertedModel,
-    tag: str | None,
     is_masked: bool,
     progress: Progress,
 ) -> ExportCheck:
     """Compare an engine of the bundle with the formulas of a Marian model on sentences of random tokens.
 
+    Of a model with several target languages, each language gets its share of the sentences.
     `converted` has the ids of the Marian model. With `is_masked`, the bundle gives no probability to padding and BOS.
     Raise ValueError if the ids of a text differ.
     """
     reference, never = ReferenceModel(model), model.target.never
     texts = list(filter(None, map(clean_line, model.source.made_up_sentences(ENOUGH))))
-    rows = bundle.vocab.source.encode(texts).rows()
-    for text, row in zip(texts, rows, strict=True):
-        if map_ids(row, converted.source_order) != model.source.encode(text, tag):
+    languages = bundle.vocab.languages or (None,)
+    rows = []
+    for text, language in zip(texts, cycle(languages), strict=False):
+        row = bundle.vocab.to(language).source.encode([text]).ids.tolist()
+        rows.append(row)
+        if map_ids(row, converted.source_order) != model.source.encode(text, f">>{language}<<" if language else None):
             raise ValueError(f"{bundle.folder}: the ids of {text!r} differ from the Marian model's: report a bug")
     found = search(engine, rows, SearchOptions(beam_size=1))
     targets = [result.best.tokens for result in found]
@@ -154,14 +157,30 @@ def find_difference(check: ExportCheck) -> str | None:
     return None
 
 
-def _card(request: ImportRequest, model: MarianModel, tag: str | None) -> Card:
+def _languages(request: ImportRequest, model: MarianModel, tagged: Sequence[str]) -> dict[str, Any]:
+    """Return the languages of the bundle; those of several language tags are the target languages."""
+    source, *targets = request.languages or model.languages
+    if len(tagged) < 2 and not targets:
+        raise ValueError(f"--languages {source} is not a pair: give two codes, as in en,de")
+    if len(tagged) < 2:
+        # The name of a package of several languages is that of a family of languages.
+        target = tagged[0] if tagged and not request.languages else targets[0]
+        return {"source_language": source, "target_language": target}
+    if request.languages and targets:
+        named = ",".join(request.languages)
+        fix = f"give --languages {source} for the source, or --to CODE to import one language"
+        raise ValueError(f"--languages {named}: this model has {len(tagged)} target languages: {fix}")
+    return {"source_language": source, "target_languages": tuple(tagged)}
+
+
+def _card(request: ImportRequest, model: MarianModel, tags: Sequence[str]) -> Card:
     origin = model.origin
     notes = [
         f"Imported from {origin.name} ({origin.kind}): {origin.file}, SHA-256 {origin.sha256}.",
         f"Positions: as in {'transformers' if model.positions == 'hf' else 'Marian'} (--positions {model.positions}).",
     ]
-    if tag:
-        notes.append(f"Every source begins with the language tag {tag}.")
+    if len(tags) == 1:
+        notes.append(f"Every source begins with the language tag {tags[0]}.")
     licence = request.licence or origin.licence
     if licence is None:
         notes.append("The package does not say under which licence the model is.")

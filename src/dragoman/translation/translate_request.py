@@ -28,6 +28,8 @@ class TranslateRequest:
 
     model: Path
     texts: tuple[str, ...] = ()
+    to: str | None = None
+    """The target language; None: the only one of the model."""
     input: Path | None = None
     """The input file; None: standard input, if there are no texts."""
     output: Path | None = None

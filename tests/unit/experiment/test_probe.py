@@ -78,7 +78,7 @@ def test_what_is_empty_or_too_long_is_not_looked_at(vocab: Vocab) -> None:
 
 def test_it_traces_the_reference_with_the_weights_of_the_moment(vocab: Vocab, tmp_path: Path) -> None:
     model = load_model(open_bundle(GOLDEN))
-    probe = Probe(FEW, vocab, model, tmp_path)
+    probe = Probe([FEW], vocab, model, tmp_path)
     probe(BEGIN)
     with torch.no_grad():
         for weight in model.parameters():
@@ -109,7 +109,7 @@ def test_looking_leaves_weights_gradients_mode_and_chance_alone(training: bool, 
         weight.requires_grad_()
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     chance = torch.get_rng_state()
-    probe = Probe(FEW, vocab, model, tmp_path)
+    probe = Probe([FEW], vocab, model, tmp_path)
     probe(BEGIN)
     probe(VALIDATION)
     assert torch.equal(chance, torch.get_rng_state())
@@ -121,7 +121,7 @@ def test_looking_leaves_weights_gradients_mode_and_chance_alone(training: bool, 
 
 
 def test_an_average_has_a_place_of_its_own(vocab: Vocab, tmp_path: Path) -> None:
-    probe = Probe(FEW, vocab, load_model(open_bundle(GOLDEN)), tmp_path)
+    probe = Probe([FEW], vocab, load_model(open_bundle(GOLDEN)), tmp_path)
     probe(VALIDATION)
     probe(VALIDATION | {"which": "the average of 5 snapshots"})
     trained, averaged = snapshot_folders(tmp_path)
@@ -131,8 +131,8 @@ def test_an_average_has_a_place_of_its_own(vocab: Vocab, tmp_path: Path) -> None
 
 def test_what_an_earlier_training_left_goes_even_if_nothing_new_is_kept(vocab: Vocab, tmp_path: Path) -> None:
     model = load_model(open_bundle(GOLDEN))
-    Probe(FEW, vocab, model, tmp_path)(VALIDATION)
-    none = Probe(FEW.first(0), vocab, model, tmp_path)
+    Probe([FEW], vocab, model, tmp_path)(VALIDATION)
+    none = Probe([FEW.first(0)], vocab, model, tmp_path)
     none(BEGIN)
     none(VALIDATION)
     assert not (tmp_path / "probe").exists()

@@ -60,34 +60,34 @@ def one_by_one(model: Seq2Seq[Any, Any], vocab: Vocab, pairs: TextPairs) -> floa
 def test_the_loss_is_that_of_all_tokens_without_smoothing_or_dropout(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
     expected = one_by_one(model, vocab, PAIRS)
     model.train()
-    assert held_out_loss(model, PAIRS, vocab, Group()) == pytest.approx(expected, rel=1e-5)
+    assert held_out_loss(model, [PAIRS], vocab, Group()) == pytest.approx(expected, rel=1e-5)
     assert model.training
 
 
 def test_text_is_repaired_before_it_is_encoded_as_it_was_for_training(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
     untidy = TextPairs("few", [f"  {text}\r" for text in PAIRS.source], [f"\ufeff{text} " for text in PAIRS.target])
-    expected = held_out_loss(model, PAIRS, vocab, Group())
-    assert held_out_loss(model, untidy, vocab, Group()) == pytest.approx(expected, rel=1e-6)
+    expected = held_out_loss(model, [PAIRS], vocab, Group())
+    assert held_out_loss(model, [untidy], vocab, Group()) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_pair_that_is_too_long_for_the_model_does_not_end_the_run(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
     assert model.max_target is not None
     monster = "dogs " * model.max_target
     longer = TextPairs("few", [*PAIRS.source, monster, "ten"], [*PAIRS.target, "Hunde", monster])
-    expected = held_out_loss(model, PAIRS, vocab, Group())
-    assert held_out_loss(model, longer, vocab, Group()) == pytest.approx(expected, rel=1e-6)
+    expected = held_out_loss(model, [PAIRS], vocab, Group())
+    assert held_out_loss(model, [longer], vocab, Group()) == pytest.approx(expected, rel=1e-6)
     with pytest.raises(ValueError, match=r"every pair of few is longer .* raise model\.max_positions"):
-        held_out_loss(model, TextPairs("few", [monster], ["Hunde"]), vocab, Group())
+        held_out_loss(model, [TextPairs("few", [monster], ["Hunde"])], vocab, Group())
 
 
 def test_scores_are_sacrebleus_and_samples_are_the_first(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
     translated = Translator(TorchEngine(model), vocab, SEARCH).translate(PAIRS.source)
-    scores = Validator(PAIRS, vocab, SEARCH, MetricOptions(), 2)(model.train())
+    scores = Validator([PAIRS], vocab, SEARCH, MetricOptions(), 2)(model.train())
     assert scores["bleu"] == sacrebleu.corpus_bleu(translated, [list(PAIRS.target)]).score
     assert scores["chrf"] == sacrebleu.corpus_chrf(translated, [list(PAIRS.target)]).score
     assert 10.0 < scores["bleu"] < 100.0
     assert scores["samples"] == list(zip(PAIRS.source, PAIRS.target, translated, strict=True))[:2]
-    lowered = Validator(PAIRS, vocab, SEARCH, MetricOptions(lower_case=True))(model)
+    lowered = Validator([PAIRS], vocab, SEARCH, MetricOptions(lower_case=True))(model)
     assert lowered["bleu"] > scores["bleu"]
     assert lowered["loss"] == scores["loss"]
 
@@ -118,7 +118,7 @@ def test_the_first_few_pairs_can_be_taken() -> None:
 
 
 def test_a_model_that_is_hardly_trained_is_searched_greedily_and_ends_early(vocab: Vocab) -> None:
-    validator = Validator(PAIRS, vocab, SEARCH, MetricOptions())
+    validator = Validator([PAIRS], vocab, SEARCH, MetricOptions())
     assert validator.search_for(2.0) == SEARCH
     quick = validator.search_for(6.0)
     assert quick.beam_size == 1

@@ -10,7 +10,7 @@ import pytest
 from marian_packages import MarianFiles, Words, train_spm
 from safetensors.numpy import load_file, save_file
 
-from dragoman.pretrained.formats import choose_tag, read_package
+from dragoman.pretrained.formats import choose_tags, read_package
 from dragoman.pretrained.position_tables import position_table
 
 
@@ -112,7 +112,7 @@ def test_a_sentencepiece_model_of_merges_is_refused(words: Words, tmp_path: Path
         MarianFiles(Words((spm, words.spms[1]), words.source, words.target)).opus_mt(tmp_path / "model")
     )
     with pytest.raises(ValueError, match="not a unigram model"):
-        convert(model, None)
+        convert(model, ())
 
 
 def test_files_elsewhere_are_not_read(files: MarianFiles, tmp_path: Path) -> None:
@@ -168,15 +168,14 @@ def test_a_language_tag_is_chosen_by_its_code(words: Words, tmp_path: Path) -> N
     tagged.target = tagged.source
     folder = MarianFiles(tagged).hugging_face(tmp_path / "model")
     model = read_package(folder)
-    assert choose_tag(folder, model, "nld") == choose_tag(folder, model, ">>nld<<") == ">>nld<<"
-    with pytest.raises(ValueError, match="2 target languages: choose one with --tag: deu, nld"):
-        choose_tag(folder, model, None)
+    assert choose_tags(folder, model, "nld") == choose_tags(folder, model, ">>nld<<") == [">>nld<<"]
+    assert choose_tags(folder, model, None) == [">>deu<<", ">>nld<<"]
     with pytest.raises(ValueError, match="no language tag >>fra<<: choose one of deu, nld"):
-        choose_tag(folder, model, "fra")
+        choose_tags(folder, model, "fra")
     plain = read_package(MarianFiles(words).hugging_face(tmp_path / "plain"))
-    assert choose_tag(folder, plain, None) is None
-    with pytest.raises(ValueError, match="leave out --tag"):
-        choose_tag(folder, plain, "deu")
+    assert choose_tags(folder, plain, None) == []
+    with pytest.raises(ValueError, match="leave out --to"):
+        choose_tags(folder, plain, "deu")
 
 
 def test_a_licence_is_found_in_the_readme(files: MarianFiles, tmp_path: Path) -> None:
