@@ -65,6 +65,10 @@ SMALLEST: dict[str, list[str]] = {
     ],
     "inspect_start": ["--rounds", "1"],
     "misalignment": ["--cases", "2", "--parts", "1", "--longest", "600"],
+    "multilingual": [
+        "{tmp}/multilingual", "--time", "60s", "--lines", "4", *TINY_TRAINING, "--set", "model.num_heads=2",
+        "--set", "model.d_ff=16",
+    ],
     "peers": [
         "--environments", "{tmp}/none", "--seconds", "0", "--tokens", "128", "--sizes", "small", "--precisions", "fp32",
     ],
@@ -110,6 +114,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for path in names:
             write(folder / f"data/{path}.en.gz", english)
             write(folder / f"data/{path}.de.gz", german)
+            if "multi30k" in name:
+                write(folder / f"data/{path}.fr.gz", [f"le {line}" for line in german])
     (folder / "gold.de").write_text("Mann sieht Hund\n")
     (folder / "gold.en").write_text("man sees dog\n")
     (folder / "gold.talp").write_text("1-1 2-2 3p3\n")

@@ -223,6 +223,31 @@ def test_a_language_tag_begins_every_source(joint: Words, tmp_path: Path) -> Non
     assert converted.vocab.target.prefix == ()
 
 
+def test_a_model_of_several_languages_is_imported_with_all_tags(joint: Words, tmp_path: Path) -> None:
+    tags = (">>deu<<", ">>nld<<")
+    words = Words(joint.spms, [*joint.source[:2], *tags, *joint.source[2:]], [])
+    words.target = words.source
+    folder = MarianFiles(words).hugging_face(tmp_path / "model")
+    imported = import_model(ImportRequest(folder, tmp_path / "base", languages=("en",)))
+    info = imported.bundle.info
+    assert (info.source_language, info.target_language, info.target_languages) == ("en", None, ("deu", "nld"))
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    order = convert(read_package(folder), tags).source_order
+    for language in ("deu", "nld"):
+        found = imported.bundle.to(language).vocab.source.encode(sentences(ENGLISH, 5)).rows()
+        theirs = tokenizer([f">>{language}<< {text}" for text in sentences(ENGLISH, 5)])["input_ids"]
+        assert [old_ids(row, order) for row in found] == theirs
+    with pytest.raises(ValueError, match="choose one with --to, .*: deu, nld"):
+        imported.bundle.to(None)
+    one = import_model(ImportRequest(folder, tmp_path / "one", to="nld"))
+    assert (one.bundle.info.target_language, one.tags) == ("nld", [">>nld<<"])
+    assert (
+        one.bundle.vocab.source.encode(["two"]).rows() == imported.bundle.to("nld").vocab.source.encode(["two"]).rows()
+    )
+    with pytest.raises(ValueError, match="2 target languages: give --languages en for the source"):
+        import_model(ImportRequest(folder, tmp_path / "no", languages=("en", "de")))
+
+
 @pytest.mark.parametrize("activation", ["relu", "swish", "gelu"])
 @pytest.mark.parametrize("vocabulary", ["joint", "separate"])
 @pytest.mark.parametrize("norm", ["post", "pre"])

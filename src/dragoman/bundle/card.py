@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 from operator import is_
-from typing import Final
 
 from pydantic import Field
 
 from dragoman.bundle.info import BundleInfo
 from dragoman.config import Config
+
 
 class CardData(Config):
     """A training corpus of the model."""

@@ -1,4 +1,5 @@
 import gzip
+import json
 import os
 import random
 from collections import Counter
@@ -242,6 +243,17 @@ def test_keys_that_say_nothing_are_no_part_of_the_settings() -> None:
     tagged = CorpusConfig(source="a", target="b", tag="<bt>")
     kept = settings_of(PrepareConfig(corpora=(tagged,), vocabulary_of="../prepared"))["config"]
     assert (kept["vocabulary_of"], kept["corpora"][0]["tag"]) == ("../prepared", "<bt>")
+
+
+def test_languages_are_part_of_the_settings_only_where_they_change_the_shards() -> None:
+    plain = CorpusConfig(source="a", target="b")
+    named = CorpusConfig(source="a", target="b", source_language="en")
+    dev = CorpusConfig(name="dev", source="c", target="d", target_language="fr")
+    without = [settings_of(PrepareConfig(corpora=(corpus,), held_out=(dev,))) for corpus in (plain, named)]
+    assert without[0] == without[1]
+    assert "target_language" not in json.dumps(without[0])
+    french = named.model_copy(update={"target_language": "fr"})
+    assert settings_of(PrepareConfig(corpora=(french,)))["config"]["corpora"][0]["target_language"] == "fr"
 
 
 def test_the_vocabulary_is_learned_from_corpora_as_often_as_an_epoch_reads_them(

@@ -259,3 +259,69 @@ def test_the_recipe_of_the_guide_loads(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "guides" / "recipes.md").read_text(encoding="utf-8")
     recipe = load(tmp_path, guide.split("```yaml\n")[1].partition("```")[0])
     assert (recipe.name, recipe.training.stop.time) == ("my-model", 5400.0)
+
+
+LANGUAGES = """\
+name: languages
+target_language: de
+data:
+  train:
+    - {source: a.en, target: a.de}
+    - {name: french, source: a.en, target: a.fr, target_language: fr}
+  dev:
+    - {source: d.en, target: d.de}
+    - {source: d.en, target: d.fr, target_language: fr}
+  test:
+    - {source: t.en, target: t.fr, target_language: fr}
+"""
+
+
+def languages_of(recipe: Recipe) -> list[str | None]:
+    return [corpus.target_language for corpus in (*recipe.data.train, *recipe.data.held_out)]
+
+
+def test_of_several_target_languages_every_corpus_has_its_own(tmp_path: Path) -> None:
+    recipe = load(tmp_path, LANGUAGES)
+    assert recipe.target_languages == ("de", "fr")
+    assert languages_of(recipe) == ["de", "fr", "de", "fr", "fr"]
+    assert [dev.name for dev in recipe.data.dev_sets] == ["dev", "dev-2"]
+    again = load(tmp_path, dump_recipe(recipe))
+    assert again == recipe
+
+
+def test_one_target_language_is_no_matter_of_the_corpora(tmp_path: Path) -> None:
+    one = load(tmp_path, LANGUAGES.replace("language: fr", "language: de"))
+    assert languages_of(one) == [None] * 5
+    unnamed = LANGUAGES.replace("target_language: de\n", "").replace(", target_language: fr", "")
+    named = unnamed.replace("target: a.de", "target: a.de, target_language: de")
+    named = named.replace("target: a.fr", "target: a.fr, target_language: de")
+    assert load(tmp_path, named) == one
+    assert load(tmp_path, unnamed).target_language is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key"),
+    [
+        ("target_language: de\n", "", r"r\.yaml:4: data\.train\.0: .*\n.*:7: data\.dev\.0: "),
+        (
+            "d.fr, target_language: fr",
+            "d.fr, target_language: it",
+            r"r\.yaml:9: data\.dev\.1\.target_language: .*\bit\b",
+        ),
+        ("t.fr, target_language: fr", "t.fr, target_language: f r", r"r\.yaml:11: data\.test\.0\.target_language: "),
+        ("{source: d.en, target: d.de}", "{sauce: d.en, target: d.de}", r"r\.yaml:8: data\.dev\.0\.sauce: .*source"),
+    ],
+)
+def test_a_corpus_without_a_language_or_with_an_unknown_one_is_refused(
+    tmp_path: Path, before: str, after: str, key: str
+) -> None:
+    with pytest.raises(ValueError, match=key):
+        load(tmp_path, LANGUAGES.replace(before, after))
+
+
+def test_files_of_both_directions_are_allowed_if_the_languages_differ(tmp_path: Path) -> None:
+    both = LANGUAGES.replace("{name: french, source: a.en, target: a.fr, target_language: fr}", "{name: back, SIDES}")
+    both = both.partition("  dev:")[0].replace("SIDES", "source: a.de, target: a.en, target_language: en")
+    assert load(tmp_path, both).target_languages == ("de", "en")
+    with pytest.raises(ValueError, match="swap source and target"):
+        load(tmp_path, both.replace(", target_language: en", ""))

@@ -97,3 +97,27 @@ def test_a_model_with_other_special_ids_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.model").write_bytes(written.getvalue())
     with pytest.raises(ValueError, match=r"are \(-1, 1, 2, 0\) instead of \(0, 1, 2, 3\)"):
         Vocab.load(tmp_path)
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_a_source_of_several_languages_begins_with_the_tag_of_the_chosen_one(is_joint: bool, tmp_path: Path) -> None:
+    config = VocabConfig(size=290, joint=is_joint)
+    trained = train_vocab(ENGLISH, GERMAN, config, ["de", "pt-BR"])
+    trained.save(tmp_path)
+    vocab = Vocab.load(tmp_path)
+    assert vocab.languages == ("de", "pt-BR")
+    assert (vocab.joint, vocab.sha256) == (is_joint, trained.sha256)
+    chosen = vocab.to("pt-BR")
+    assert [chosen.source.piece(row[0]) for row in chosen.source.encode(ENGLISH).rows()] == [">>pt-BR<<"] * 3
+    assert chosen.to("de").source.encode(ENGLISH).rows() != chosen.source.encode(ENGLISH).rows()
+    assert not {*chosen.target.encode(ENGLISH).ids.tolist()} & {*vocab.source.tags.values()}
+    assert chosen.sha256 == vocab.sha256  # the same vocabulary: only the choice differs
+    with pytest.raises(ValueError, match="no target language is chosen: choose one of de, pt-BR"):
+        vocab.source.encode(ENGLISH)
+    with pytest.raises(ValueError, match="no tag for the language 'fr': choose one of de, pt-BR"):
+        vocab.to("fr")
+
+
+def test_a_vocabulary_without_tags_needs_no_choice(joint: Vocab) -> None:
+    assert joint.languages == ()
+    assert joint.to("de").source.encode(ENGLISH).rows() == joint.to(None).source.encode(ENGLISH).rows()
