@@ -329,6 +329,16 @@ def test_a_change_that_changes_no_word_is_named(shown: Shown) -> None:
     assert "with head 1 of encoder.layers.0.self_attention uniform: the same words" in printed
 
 
+def test_the_translation_can_be_made_to_begin_with_a_text(shown: Shown) -> None:
+    inspector = Inspector.load(GOLDEN / "v1")
+    changes = [HeadsOff(where=CROSS, heads=(0,))]
+    trace = inspector.trace(TEXT, prefix="drei", interventions=changes)
+    printed = shown(TEXT, *MODEL, "--prefix", "drei", "--without", f"{CROSS}.0")
+    assert f"changed {trace.target.text} log-probability {trace.log_probabilities.sum():.2f}" in printed
+    assert trace.target.text.startswith("drei")
+    assert "free-running after" in printed
+
+
 def test_the_counterfactual_counts_what_would_have_been_written_anyway(shown: Shown) -> None:
     inspector = Inspector.load(GOLDEN / "v1")
     printed = shown(TEXT, *MODEL, "--counterfactual")

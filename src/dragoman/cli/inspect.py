@@ -61,6 +61,7 @@ class InspectRequest:
     to: ToOption = None
     trace: Annotated[Path | None, option("FILE", "Show a trace written by --save; needs no model.")] = None
     target: Annotated[str | None, option("TEXT", "Inspect this translation instead of the model's own.")] = None
+    prefix: Annotated[str | None, option("TEXT", "Make the model's translation begin with this text.")] = None
     beam: Annotated[int | None, option("N", "Beam size; default: the model's own.", least=1)] = None
     device: DeviceOption = AUTO
     kind: Annotated[str | None, _map("cross|encoder|decoder", "Kind of attention; default: cross.")] = None
@@ -97,13 +98,13 @@ class InspectRequest:
         """Raise ValueError for options that contradict each other, before loading a model or trace."""
         if self.trace is not None:
             self._refuse(
-                "--trace shows a saved trace and runs no model", "sentence", "model", "to", "target", "beam", "without",
-                "uniform", "counterfactual", "history", "save",
+                "--trace shows a saved trace and runs no model", "sentence", "model", "to", "target", "prefix", "beam",
+                "without", "uniform", "counterfactual", "history", "save",
             )  # fmt: skip
         else:
             _check_sentence(self.sentence or [])
         if self.target is not None:
-            self._refuse("--target fixes the translation and runs no search", "beam", "history")
+            self._refuse("--target fixes the translation and runs no search", "prefix", "beam", "history")
         if self.history and self.save is None:
             raise ValueError("--history needs a trace file: add --save FILE.trace")
         check_device(self.device, "--device")
@@ -163,11 +164,12 @@ class InspectRequest:
 
         inspector, (text,) = Inspector.of(bundle, self.beam, self.device), self.sentence or []
         changes = inspector.interventions(self.without, self.uniform)
-        plain = inspector.trace(text, self.target, history=self.history)
+        prefix = self.prefix or ""
+        plain = inspector.trace(text, self.target, prefix=prefix, history=self.history)
         count = counterfactual(inspector.model, plain).text if self.counterfactual else None
         if not changes:
             return InspectResult(plain, counterfactual=count)
-        changed = inspector.trace(text, self.target, interventions=changes, history=self.history)
+        changed = inspector.trace(text, self.target, prefix=prefix, interventions=changes, history=self.history)
         return InspectResult(changed, plain, count)
 
     def _inspect_export(self, bundle: "Bundle") -> "InspectResult":
@@ -177,8 +179,9 @@ class InspectRequest:
 
         why = "without torch only the alignment head can be shown (pip install 'dragoman[train]' for the others)"
         self._refuse(
-            why, "kind", "layer", "head", "measure", "heads", "without", "uniform", "counterfactual", "history"
-        )
+            why, "kind", "layer", "head", "measure", "heads", "prefix", "without", "uniform", "counterfactual",
+            "history",
+        )  # fmt: skip
         (text,) = self.sentence or []
         return InspectResult(trace_export(bundle, text, self.target, self.beam))
 

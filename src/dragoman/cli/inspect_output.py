@@ -17,7 +17,7 @@ from dragoman.inspection.interventions import describe_interventions
 from dragoman.inspection.labels import clean
 from dragoman.inspection.terminal import HeatMap, padded
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.view import CAVEAT, MapChoice, MapView, provenance, single_bytes
+from dragoman.inspection.view import CAVEAT, MapChoice, MapView, provenance, single_bytes, target_mode
 
 
 class InspectResult(NamedTuple):
@@ -135,10 +135,10 @@ def _probabilities(trace: Trace) -> str:
     """Describe the log-probability of the target, its least probable token, and the decoding mode."""
     each = trace.log_probabilities
     least = int(each.argmin())
-    mode = "free-running" if trace.free else "forced (teacher forcing)"
+    mode = f"{target_mode(trace)}{', cut at the length limit' * trace.cut}"
     return (
         f"log-probability {each.sum():.2f}, {each.mean():.2f} per token over {len(each)}; lowest at "
-        f"{clean(trace.target.pieces[least])} ({each[least]:.2f}); {mode}{', cut at the length limit' * trace.cut}"
+        f"{clean(trace.target.pieces[least])} ({each[least]:.2f}); {mode}"
     )
 
 

@@ -72,7 +72,7 @@ def save_snapshot(snapshot: ProbeSnapshot, traces: Sequence[Trace], run: Path) -
     beside = run / PROBE / f".{name}.unfinished"
     beside.mkdir(parents=True)
     for sentence, trace in enumerate(traces):
-        trace.save(beside / f"{sentence}.trace")
+        trace.save(beside / f"{sentence}.trace", is_compact=True)
     (beside / SNAPSHOT).write_text(snapshot.model_dump_json(indent=2) + "\n", encoding="utf-8")
     beside.rename(run / PROBE / name)
 

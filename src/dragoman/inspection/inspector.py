@@ -6,6 +6,7 @@ second argument, it traces this target in teacher forcing.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ class Inspector:
         source: str,
         target: str | None = None,
         *,
-        prefix: str = "",
+        prefix: str | Sequence[int] = "",
         interventions: Interventions = (),
         alternatives: int = 5,
         history: bool = False,
@@ -88,24 +89,25 @@ class Inspector:
     ) -> Trace:
         """Trace the model on a source and a target; without a target, on the model's own translation.
 
-        Source and target are cleaned like training text. The model's translation begins with `prefix`. `interventions`
-        change the attention in both the search and the traced pass. The trace keeps the `alternatives` most probable
-        tokens of each step and, if requested, the search `history` (all candidates) and the query, key and value
-        `vectors`.
+        Source and target are cleaned like training text. The model's translation begins with `prefix`, a text or token
+        ids. `interventions` change the attention in both the search and the traced pass. The trace keeps the
+        `alternatives` most probable tokens of each step and, if requested, the search `history` (all candidates) and
+        the query, key and value `vectors`.
         """
         if target is not None and (history or prefix):
             raise ValueError("prefix and history apply only to a search: leave out prefix and history, or the target")
         tokens, result = self.tokenize_source(source), None
         if target is None:
-            begin = self.tokenize_target(prefix).ids[:-1] if prefix else ()
+            begin = self.tokenize_target(prefix).ids[:-1] if isinstance(prefix, str) else tuple(prefix)
             with self._edited(interventions):
                 result = self.search(tokens, begin, keep_history=history)
             written = self.best_tokens(result)
         else:
-            written = self.tokenize_target(target)
-        return self.capture(
+            begin, written = (), self.tokenize_target(target)
+        trace = self.capture(
             tokens, written, result, interventions=interventions, alternatives=alternatives, vectors=vectors
         )
+        return replace(trace, num_forced=len(begin))
 
     def trace_pairs(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None, task: str = "trace"

@@ -1,12 +1,13 @@
 """A trace: the tokens, probabilities and attention of a model on one sentence pair, and the file format.
 
 The file is safetensors with a JSON header: schema, model and vocabulary, measure, row convention, free or forced
-target, and the SHA-256 of the content. A map takes one byte per weight, and its norms one number per key; queries, keys
-and values are stored in half precision, log-probabilities exactly. Reading needs neither the model nor torch.
+target, and the SHA-256 of the content. Weights, queries, keys and values are stored in half precision, the norms of a
+map as one number per key, log-probabilities exactly. Reading needs neither the model nor torch.
 
-A row of a map is stored in units of 1/255 of its largest weight. Rounding follows the running sum, so that rounding
-errors do not add up, and only the largest weight (the first of equal weights) is 255. Loading restores zeros, the
-position of the largest weight and the sum of each row; the error of a weight is below 0.01, usually below 0.004.
+A compact file, as the probe of a training run writes, takes one byte per weight. A row is stored in units of 1/255 of
+its largest weight. Rounding follows the running sum, so that rounding errors do not add up, and only the largest weight
+(the first of equal weights) is 255. Loading restores zeros, the position of the largest weight and the sum of each row;
+the error of a weight is below 0.01, usually below 0.004. In half precision it is below 0.0003.
 """
 
 import hashlib
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     from dragoman.bundle.alignment_head import Measure, Rows
     from dragoman.inspection.display import MapDisplay
 
-SCHEMA: Final = 2
-"""The schema version of new files; version 1, without interventions and alignment heads, can still be read."""
-SCHEMAS: Final = ("1", "2")
+SCHEMA: Final = 3
+"""The schema version of new files. Version 2, always compact and without `num_forced`, and version 1, also without
+interventions and alignment heads, can still be read."""
+SCHEMAS: Final = ("1", "2", "3")
 REMEDY: Final = "trace the sentence again with dragoman inspect --save or Trace.save"
 MEASURE: Final = "attention: weights after the softmax; norms: ||weight x value x output matrix||"
 
@@ -100,6 +102,8 @@ class Trace:
     """The interventions that changed the model's attention in this trace."""
     alignment_heads: tuple[AlignmentHead, ...] = ()
     """The alignment heads stored in the bundle; empty if there are none."""
+    num_forced: int = 0
+    """The number of target tokens that the search was made to begin with; 0 for a wholly forced target."""
 
     def __repr__(self) -> str:
         mode = "free-running" if self.free else "forced"
@@ -130,13 +134,17 @@ class Trace:
         check_names(kind, rows or "written", measure or "attention", 0 if chosen is None else chosen)
         return MapDisplay(self, choose(self, kind, layer, chosen, rows, measure))
 
-    def save(self, path: Path | str) -> None:
-        """Write the trace to a file atomically."""
+    def save(self, path: Path | str, *, is_compact: bool = False) -> None:
+        """Write the trace to a file atomically; `is_compact` halves the file and stores weights less exactly."""
+        write_durably(Path(path), self.to_bytes(is_compact=is_compact))
+
+    def to_bytes(self, *, is_compact: bool = False) -> bytes:
+        """Return the content of a trace file."""
         target_is: Literal["free", "forced"] = "free" if self.free else "forced"
-        header = _Header(target_is=target_is, maps=tuple(self.attention), **_shared(self)).model_dump_json()
-        arrays = _to_arrays(self)
+        header = TraceHeader(target_is=target_is, maps=tuple(self.attention), **_shared(self)).model_dump_json()
+        arrays = _to_arrays(self, is_compact)
         metadata = {"schema": str(SCHEMA), "trace": header, "sha256": content_digest(SCHEMA, header, arrays)}
-        write_durably(Path(path), to_safetensors(arrays, metadata))
+        return to_safetensors(arrays, metadata)
 
     @staticmethod
     def load(path: Path | str) -> "Trace":
@@ -154,8 +162,8 @@ class Trace:
 _VECTORS: Final = ("query", "key", "value")
 
 
-class _Header(Config):
-    """The fields of a trace that are not arrays."""
+class TraceHeader(Config):
+    """The fields of a trace that are not arrays, as its file holds them in JSON."""
 
     model: ModelIdentity
     measure: str = MEASURE
@@ -170,22 +178,26 @@ class _Header(Config):
     """The names of the maps, lowest layer first, as safetensors keeps no order."""
     interventions: tuple[Annotated[Intervention, Field(discriminator="do")], ...] = ()
     alignment_heads: tuple[AlignmentHead, ...] = ()
+    num_forced: int = Field(0, ge=0, description="number of target tokens that the search was made to begin with")
 
 
-def _shared(parts: Trace | _Header) -> dict[str, Any]:
+def _shared(parts: Trace | TraceHeader) -> dict[str, Any]:
     """Return the fields that a trace and its header share."""
-    names = ("model", "cut", "source", "target", "pieces", "interventions", "alignment_heads")
+    names = ("model", "cut", "source", "target", "pieces", "interventions", "alignment_heads", "num_forced")
     return {name: getattr(parts, name) for name in names}
 
 
-def _to_arrays(trace: Trace) -> Arrays:
+def _to_arrays(trace: Trace, is_compact: bool) -> Arrays:
     arrays: Arrays = {
         "log_probabilities": _real(trace.log_probabilities),
         "alternatives.ids": trace.alternative_ids.astype(np.int32),
         "alternatives.log_probabilities": _real(trace.alternative_log_probabilities),
     }
     for name, weights in trace.attention.items():
-        arrays[f"attention.{name}"], arrays[f"sums.{name}"] = pack_weights(weights)
+        if is_compact:
+            arrays[f"attention.{name}"], arrays[f"sums.{name}"] = pack_weights(weights)
+        else:
+            arrays[f"attention.{name}"] = _check_weights(weights).astype(np.float16)
         if name in trace.norms:
             arrays[f"norms.{name}"] = key_norms(trace.norms[name], weights)
     for name, vectors in trace.vectors.items():
@@ -198,8 +210,8 @@ def _to_arrays(trace: Trace) -> Arrays:
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
-def _from_arrays(header: _Header, arrays: Arrays) -> Trace:
-    attention = {name: unpack_weights(arrays[f"attention.{name}"], arrays[f"sums.{name}"]) for name in header.maps}
+def _from_arrays(header: TraceHeader, arrays: Arrays) -> Trace:
+    attention = {name: _weights(arrays[f"attention.{name}"], arrays.get(f"sums.{name}")) for name in header.maps}
     stored = [name for name in header.maps if f"norms.{name}" in arrays]
     kept = [name for name in header.maps if f"query.{name}" in arrays]
     vectors = {name: [arrays[f"{part}.{name}"].astype(np.float32) for part in _VECTORS] for name in kept}
@@ -214,6 +226,10 @@ def _from_arrays(header: _Header, arrays: Arrays) -> Trace:
         vectors={name: HeadVectors(*parts) for name, parts in vectors.items()},
         **_shared(header),
     )
+
+
+def _weights(stored: np.ndarray, sums: np.ndarray | None) -> HeadMaps:
+    return stored.astype(np.float32) if sums is None else unpack_weights(stored, sums)
 
 
 def _history(arrays: Arrays) -> tuple[tuple[Candidate, ...], ...]:
@@ -238,12 +254,14 @@ def _check(trace: Trace) -> None:
     if trace.alternative_ids.shape != trace.alternative_log_probabilities.shape:
         raise ValueError("alternatives and their log-probabilities differ in shape")
     sizes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    if not 0 <= trace.num_forced <= target:
+        raise ValueError(f"{trace.num_forced} forced tokens do not fit {target} target tokens")
     for name, weights in trace.attention.items():
         if weights.shape[1:] != sizes[kind_of(name)]:
             raise ValueError(f"{name} has the shape {weights.shape[1:]}, not {sizes[kind_of(name)]}")
 
 
-def _read(path: Path) -> tuple[_Header, Arrays]:
+def _read(path: Path) -> tuple[TraceHeader, Arrays]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -256,7 +274,7 @@ def _read(path: Path) -> tuple[_Header, Arrays]:
     if metadata.get("sha256") != content_digest(int(metadata["schema"]), metadata["trace"], arrays):
         raise DamageError(path, "the content is damaged (the sha256 differs)", REMEDY)
     try:
-        return _Header.model_validate_json(metadata["trace"]), arrays
+        return TraceHeader.model_validate_json(metadata["trace"]), arrays
     except ValidationError as error:
         raise DamageError(path, f"the header is not valid ({error.errors()[0]['msg']})", REMEDY) from error
 
@@ -265,7 +283,7 @@ def _require_schema(path: Path, metadata: Mapping[str, str]) -> None:
     if not {"schema", "trace"} <= set(metadata):
         raise ValueError(f"{path}: this is not a trace; make a trace with dragoman inspect --save")
     if metadata["schema"] not in SCHEMAS:
-        problem = f"schema {metadata['schema']} is not supported (this version reads {' and '.join(SCHEMAS)})"
+        problem = f"schema {metadata['schema']} is not supported (this version reads {', '.join(SCHEMAS)})"
         raise ValueError(f"{path}: {problem}; install the version that wrote the file, or trace the sentence again")
 
 
@@ -283,11 +301,15 @@ def _real(array: np.ndarray) -> np.ndarray:
     return array.astype(np.promote_types(array.dtype, np.float32))
 
 
-def pack_weights(weights: HeadMaps) -> tuple[UInt8[ndarray, "heads rows keys"], Float[ndarray, "heads rows"]]:
-    """Quantise the weights of a map to bytes; return the bytes and the sum of each row."""
+def _check_weights(weights: HeadMaps) -> HeadMaps:
     if not np.isfinite(weights).all() or weights.min(initial=0.0) < 0.0:
         raise ValueError("some attention weights are negative or not finite: trace the sentence with another model")
-    exact = weights.astype(np.float64)
+    return weights
+
+
+def pack_weights(weights: HeadMaps) -> tuple[UInt8[ndarray, "heads rows keys"], Float[ndarray, "heads rows"]]:
+    """Quantise the weights of a map to bytes; return the bytes and the sum of each row."""
+    exact = _check_weights(weights).astype(np.float64)
     largest = exact.max(axis=-1, keepdims=True, initial=0.0)
     units = np.divide(exact * 255, largest, out=np.zeros_like(exact), where=largest > 0.0)
     running = np.rint(np.cumsum(units, axis=-1))

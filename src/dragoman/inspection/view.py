@@ -231,8 +231,16 @@ def provenance(trace: Trace, kind: Kind = "cross") -> str:
     """Return a caption with the model, the interventions and, except for the encoder, the target's origin."""
     model = f"model {trace.model.sha256[:12]}" if trace.model.sha256 else "a model that was never saved"
     changes = f", changed on purpose: {describe_interventions(trace.interventions)}" if trace.interventions else ""
-    mode = "" if kind == "encoder" else f"{'free-running' if trace.free else 'forced (teacher forcing)'}; "
+    mode = "" if kind == "encoder" else f"{target_mode(trace)}; "
     return f"{mode}{model}{changes}"
+
+
+def target_mode(trace: Trace) -> str:
+    """Return how the target came about: chosen by the model, chosen after a given beginning, or given."""
+    if not trace.free:
+        return "forced (teacher forcing)"
+    tokens = f"{trace.num_forced} forced token{'s' * (trace.num_forced > 1)}"
+    return f"free-running after {tokens}" if trace.num_forced else "free-running"
 
 
 def maps_of(trace: Trace, measure: Measure) -> dict[str, np.ndarray]:

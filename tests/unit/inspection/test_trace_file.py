@@ -13,6 +13,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from dragoman.alignment.tokens import Tokens
+from dragoman.bundle import demo_folder
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.decoding.hypothesis import Candidate
 from dragoman.inspection.inspector import Inspector
@@ -44,8 +45,19 @@ def test_what_is_read_is_what_was_written(trace: Trace, tmp_path: Path) -> None:
     assert [*read.norms] == [*read.vectors] == [*trace.norms]
 
 
-def test_maps_come_back_within_a_hundredth_with_the_same_largest_weights_and_sums(trace: Trace, tmp_path: Path) -> None:
+def test_maps_come_back_in_half_precision(trace: Trace, tmp_path: Path) -> None:
     trace.save(tmp_path / "a.trace")
+    read = Trace.load(tmp_path / "a.trace")
+    for name, weights in trace.attention.items():
+        np.testing.assert_array_equal(read.attention[name], weights.astype(np.float16))
+        assert abs(read.attention[name] - weights).max() < 0.0003
+        np.testing.assert_allclose(read.norms[name], trace.norms[name], rtol=2e-3, atol=1e-5)
+
+
+def test_compact_maps_come_back_within_a_hundredth_with_the_same_largest_weights_and_sums(
+    trace: Trace, tmp_path: Path
+) -> None:
+    trace.save(tmp_path / "a.trace", is_compact=True)
     read = Trace.load(tmp_path / "a.trace")
     for name, weights in trace.attention.items():
         assert abs(read.attention[name] - weights).max() < 0.01
@@ -67,7 +79,7 @@ def test_what_a_trace_does_not_hold_stays_out_of_the_file(plain: Trace, tmp_path
     assert read.cut
     with safe_open(tmp_path / "a.trace", framework="numpy") as file:
         assert {name.split(".")[0] for name in file.keys()} == {  # noqa: SIM118
-            "attention", "sums", "log_probabilities", "alternatives"
+            "attention", "log_probabilities", "alternatives"
         }  # fmt: skip
 
 
@@ -82,7 +94,7 @@ def test_the_header_says_what_it_is_in_words(plain: Trace, tmp_path: Path) -> No
     with safe_open(tmp_path / "a.trace", framework="numpy") as file:
         metadata = file.metadata()
     header = json.loads(metadata["trace"])
-    assert metadata["schema"] == "2"
+    assert metadata["schema"] == "3"
     assert len(metadata["sha256"]) == 64
     assert (header["rows"], header["target_is"]) == ("written", "forced")
     assert "after the softmax" in header["measure"]
@@ -105,7 +117,7 @@ def test_it_opens_without_torch_and_without_the_model(trace: Trace, tmp_path: Pa
     assert done.stdout == f"{trace.target.text} {sum(len(heads) for heads in trace.attention.values())}\n"
 
 
-def test_a_hundred_tokens_of_a_base_model_fit_into_3_mb(tmp_path: Path) -> None:
+def test_a_hundred_tokens_of_a_base_model_fit_into_6_mb_and_compact_into_3(tmp_path: Path) -> None:
     words, heads = 100, 8
     text = " ".join(["wort"] * (words - 1))
     spans = [(max(5 * i - 1, 0), 5 * i + 4) for i in range(words - 1)]
@@ -126,6 +138,8 @@ def test_a_hundred_tokens_of_a_base_model_fit_into_3_mb(tmp_path: Path) -> None:
         pieces={int(token): "▁wörter" for token in best.flatten()},
     )  # fmt: skip
     trace.save(tmp_path / "a.trace")
+    assert (tmp_path / "a.trace").stat().st_size <= 6_000_000
+    trace.save(tmp_path / "a.trace", is_compact=True)
     assert (tmp_path / "a.trace").stat().st_size <= 3_000_000
     read = Trace.load(tmp_path / "a.trace").attention
     assert abs(read[CROSS.format(5)] - maps[CROSS.format(5)]).max() < 0.01
@@ -144,8 +158,8 @@ def rewritten(path: Path, **changes: str) -> None:
 
 def test_another_schema_is_refused_before_anything_is_read(plain: Trace, tmp_path: Path) -> None:
     plain.save(tmp_path / "a.trace")
-    rewritten(tmp_path / "a.trace", schema="3", trace="{}")
-    with pytest.raises(ValueError, match=r"a\.trace: .*schema 3 is not supported.*trace the sentence again"):
+    rewritten(tmp_path / "a.trace", schema="4", trace="{}")
+    with pytest.raises(ValueError, match=r"a\.trace: .*schema 4 is not supported.*trace the sentence again"):
         Trace.load(tmp_path / "a.trace")
 
 
@@ -250,6 +264,28 @@ def test_a_file_of_the_first_schema_still_opens() -> None:
     for name, weights in again.attention.items():
         assert abs(read.attention[name] - weights).max() < 0.01
     np.testing.assert_allclose(read.log_probabilities, again.log_probabilities, atol=1e-5)
+
+
+def test_a_file_of_the_second_schema_still_opens() -> None:
+    with safe_open(GOLDEN / "schema-2.trace", framework="numpy") as file:
+        assert file.metadata()["schema"] == "2"
+    read = Trace.load(GOLDEN / "schema-2.trace")
+    again = Inspector.load(demo_folder()).trace(read.source.text, interventions=read.interventions, history=True)
+    assert (read.target, read.model, read.num_forced) == (again.target, again.model, 0)
+    assert [len(step) for step in read.history] == [len(step) for step in again.history]
+    assert read.alignment_heads == again.alignment_heads != ()
+    for name, weights in again.attention.items():
+        assert abs(read.attention[name] - weights).max() < 0.01
+
+
+def test_the_file_says_how_many_tokens_were_forced(tmp_path: Path) -> None:
+    trace = Inspector.load(GOLDEN / "v1").trace("two red dogs.", prefix="zwei")
+    assert trace.target.text.startswith("zwei")
+    assert trace.num_forced > 0
+    trace.save(tmp_path / "a.trace")
+    assert Trace.load(tmp_path / "a.trace").num_forced == trace.num_forced
+    again = Inspector.load(GOLDEN / "v1").trace("two red dogs.", prefix=trace.target.ids[: trace.num_forced])
+    assert (again.target, again.num_forced) == (trace.target, trace.num_forced)
 
 
 def test_a_file_cannot_pass_for_one_of_another_schema(plain: Trace, tmp_path: Path) -> None:
