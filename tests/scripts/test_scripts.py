@@ -28,7 +28,7 @@ def test_every_script_has_a_test() -> None:
 
 
 def test_the_shell_scripts_parse() -> None:
-    for name in ("check", "install", "test"):
+    for name in ("check", "install", "studio", "test"):
         run("bash", "-n", SCRIPTS / name)
     run("bash", "-n", ROOT / ".ci" / "run")
 
@@ -43,6 +43,25 @@ def test_smoke_decodes_outside_the_tree(tmp_path: Path) -> None:
 
 def test_the_generated_recipe_files_are_up_to_date() -> None:
     assert run(sys.executable, SCRIPTS / "recipe_reference.py", "--check").strip() == "up to date"
+
+
+def test_the_studio_gets_the_types_and_numbers_of_this_version(tmp_path: Path) -> None:
+    run(sys.executable, SCRIPTS / "studio_inputs.py", tmp_path)
+    for name, committed in (("openapi.json", "openapi.json"), ("expected.json", "test/expected.json")):
+        assert (tmp_path / name).read_bytes() == (ROOT / "studio" / committed).read_bytes(), (
+            "run scripts/studio --write"
+        )
+
+
+def test_studio_without_node_says_so(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "dirname"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run(
+        [SCRIPTS / "studio"], env={"PATH": str(tools)}, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("no Node")
 
 
 def test_demo_export_keeps_the_weights(tmp_path: Path) -> None:

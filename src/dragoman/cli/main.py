@@ -44,7 +44,7 @@ _PANELS: Final = {
     "Train": ("train", "recipes", "plan", "doctor", "example"),
     "Translate": ("translate", "backtranslate", "serve", "key", "export", "import"),
     "Measure": ("evaluate", "score"),
-    "Look inside": ("inspect", "explain", "align", "triage", "evolve"),
+    "Look inside": ("studio", "inspect", "explain", "align", "triage", "evolve"),
     "Prepare": ("prepare", "peek"),
 }
 """Commands by help panel; each name is that of a module and of the function in the module, unless listed below."""

@@ -55,7 +55,7 @@ def serve(
 
         dragoman serve en-de=run1/ de-en=run2/ --host 0.0.0.0 --keys keys.yaml
     """
-    folders = _model_folders(models or [])
+    folders = model_folders(models or [])
     try:
         from dragoman.serving.config import ServiceConfig
         from dragoman.serving.keys import read_keys
@@ -90,7 +90,7 @@ def _print_address(host: str, port: int, service: "Service") -> None:
             print(f"{model.name}: {pairs}, {model.sha256[:12]}", file=sys.stderr, flush=True)
 
 
-def _model_folders(arguments: list[str]) -> dict[str, Path]:
+def model_folders(arguments: list[str]) -> dict[str, Path]:
     """Return the model folders by model name; FOLDER without NAME= is named after the folder."""
     folders: dict[str, Path] = {}
     for argument in arguments:

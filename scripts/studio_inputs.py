@@ -1,0 +1,80 @@
+"""Write what the pages of the studio take from Python: the OpenAPI document, and numbers that their tests compare.
+
+scripts/studio calls it: python scripts/studio_inputs.py FOLDER
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dragoman.inspection.trace import Trace
+from dragoman.inspection.view import MapChoice, choose, labels, target_mode
+from dragoman.studio.studio_app import openapi_document
+
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+CHOICES = (
+    MapChoice("cross", 0, 0, "written", "attention"),
+    MapChoice("cross", -1, "mean", "read", "norm"),
+    MapChoice("cross", -1, "mean", "read", "attention"),
+    MapChoice("cross", 0, 1, "read", "norm", by_word=True),
+    MapChoice("cross", -1, "mean", "written", "attention", by_word=True),
+    MapChoice("cross", 0, 1, "written", "norm", hide_sinks=True),
+    MapChoice("cross", 0, 1, "written", "attention", by_word=True, hide_sinks=True),
+    MapChoice("encoder", 0, 0, "written", "norm"),
+    MapChoice("decoder", -1, "mean", "read", "attention"),
+    MapChoice("decoder", 0, 1, "written", "attention", hide_sinks=True),
+)
+
+
+def main() -> None:
+    """Write openapi.json and expected.json to the folder in the first argument."""
+    folder = Path(sys.argv[1])
+    _write(folder / "openapi.json", json.dumps(openapi_document(), indent=1))
+    traces = {path.name: _numbers(Trace.load(path)) for path in sorted(GOLDEN.glob("schema-*.trace"))}
+    _write(folder / "expected.json", _lines(traces))
+
+
+def _numbers(trace: Trace) -> dict[str, Any]:
+    first = choose(trace)
+    return {
+        "mode": target_mode(trace),
+        "log_probability": _round(float(trace.log_probabilities.astype("float64").sum())),
+        "default": {"layer": first.layer, "head": first.head, "rows": first.rows, "measure": first.measure},
+        "maps": [_map(trace, choice) for choice in CHOICES],
+    }
+
+
+def _map(trace: Trace, choice: MapChoice) -> dict[str, Any]:
+    layer = range(len(trace.names(choice.kind)))[choice.layer]
+    shown = choice.view(trace)
+    whole = MapChoice(choice.kind, choice.layer, choice.head, choice.rows, choice.measure).view(trace)
+    return {
+        **asdict(choice),
+        "layer": layer,
+        "row_labels": shown.rows,
+        "column_labels": shown.columns,
+        "sinks": labels(trace, choice.kind, choice.rows).sinks,
+        "sink_share": _round(whole.sink_share),
+        "empty_rows": shown.empty_rows,
+        "values": [_round(value) for value in shown.matrix.flatten().tolist()],
+    }
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _lines(traces: dict[str, dict[str, Any]]) -> str:
+    """Return JSON with one map per line, so that a difference can be read."""
+    text = json.dumps(traces, ensure_ascii=False)
+    return text.replace('{"kind": ', '\n{"kind": ')
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

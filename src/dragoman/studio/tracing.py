@@ -1,0 +1,157 @@
+"""The models of the studio: traces on request, one at a time per model, and the last traces kept."""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dragoman.bundle import Bundle, demo_folder, open_bundle
+from dragoman.decoding.options import SearchOptions
+from dragoman.device import AUTO
+from dragoman.inspection.export_trace import trace_export
+from dragoman.studio.schemas import CounterfactualCounts, StudioModelInfo, TraceRequest
+
+if TYPE_CHECKING:
+    from dragoman.inspection.inspector import Inspector
+    from dragoman.inspection.trace import HeadVectors, Trace
+
+MOST_TRACES: Final = 32
+EXAMPLE: Final = "A woman is reading a book in the garden."
+NEEDS_TORCH: Final = "needs torch: pip install 'dragoman[train]'"
+
+
+def has_torch() -> bool:
+    """Return True if torch is installed, so that all heads can be traced."""
+    return find_spec("torch") is not None
+
+
+class UnknownTraceError(ValueError):
+    """Raised for the id of a trace that is not kept any more."""
+
+
+class StudioModel:
+    """A model of the studio; its weights are loaded by the first request."""
+
+    def __init__(self, name: str, folder: Path, device: str = AUTO) -> None:
+        self.name, self.folder = name, folder
+        self.bundle: Bundle = open_bundle(folder)
+        self._device = device
+        self._lock = threading.Lock()
+
+    @property
+    def info(self) -> StudioModelInfo:
+        info, is_demo = self.bundle.info, self.folder == demo_folder()
+        return StudioModelInfo(
+            name=self.name,
+            argument="demo" if is_demo else str(self.folder),
+            sha256=self.bundle.sha256,
+            family=info.model.family,
+            source_language=info.source_language,
+            target_language=info.target_language,
+            example=EXAMPLE if is_demo else None,
+        )
+
+    def trace(self, request: TraceRequest) -> "Trace":
+        """Trace a request, with the history of the search; without torch, the alignment head alone."""
+        if not has_torch():
+            if request.prefix or request.interventions:
+                raise ValueError(f"to force words or to change heads {NEEDS_TORCH}")
+            with self._lock:
+                return trace_export(self.bundle, request.source, request.target, request.beam_size)
+        _check_prefix(request.prefix, self.bundle.vocab.target.size)
+        with self._lock:
+            return self._inspector(request.beam_size).trace(
+                request.source,
+                request.target,
+                prefix=request.prefix,
+                interventions=request.interventions,
+                history=request.target is None,
+            )
+
+    def counterfactual(self, trace: "Trace") -> CounterfactualCounts:
+        """Count the tokens of a trace that survive permuted or uniform cross-attention."""
+        from dragoman.inspection.intervene import counterfactual
+
+        with self._lock:
+            return CounterfactualCounts(**counterfactual(self._loaded.model, trace)._asdict())
+
+    def vectors(self, trace: "Trace", name: str) -> "HeadVectors":
+        """Return the queries, keys and values of one attention in a trace."""
+        if name not in trace.attention:
+            raise ValueError(f"there is no attention {name!r}: choose from {', '.join(trace.attention)}")
+        with self._lock:
+            again = self._loaded.capture(trace.source, trace.target, interventions=trace.interventions, vectors=True)
+        return again.vectors[name]
+
+    def prefix_text(self, prefix: tuple[int, ...]) -> str | None:
+        """Return the text that is tokenized to this prefix, as `inspect --prefix` needs it; None if there is none."""
+        subwords = self.bundle.vocab.target
+        text = subwords.decode(prefix)
+        return text if tuple(subwords.encode([text]).ids.tolist()[:-1]) == prefix else None
+
+    @cached_property
+    def _loaded(self) -> "Inspector":
+        if not has_torch():
+            raise ValueError(f"this {NEEDS_TORCH}")
+        from dragoman.inspection.inspector import Inspector
+
+        return Inspector.of(self.bundle, device=self._device)
+
+    def _inspector(self, beam_size: int | None) -> "Inspector":
+        from dragoman.inspection.inspector import Inspector
+
+        loaded = self._loaded
+        if beam_size is None:
+            return loaded
+        options = SearchOptions.model_validate({**loaded.options.model_dump(), "beam_size": beam_size})
+        return Inspector(loaded.model, loaded.vocab, options, loaded.identity, loaded.alignment_heads)
+
+
+@dataclass(frozen=True)
+class KeptTrace:
+    """A trace, and the model that made it."""
+
+    model: StudioModel
+    trace: "Trace"
+
+
+@dataclass
+class TraceCache:
+    """The last traces by id; the same request has the same id."""
+
+    most: int = MOST_TRACES
+    _kept: "OrderedDict[str, KeptTrace]" = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def trace(self, model: StudioModel, request: TraceRequest) -> tuple[str, "Trace"]:
+        """Return the id and the trace of a request; trace it unless it is kept."""
+        key = f"{model.bundle.sha256} {request.model_dump_json()}"
+        trace_id = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:16]
+        with self._lock:
+            kept = self._kept.get(trace_id)
+            if kept is not None:
+                self._kept.move_to_end(trace_id)
+                return trace_id, kept.trace
+        trace = model.trace(request)
+        with self._lock:
+            self._kept[trace_id] = KeptTrace(model, trace)
+            while len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+        return trace_id, trace
+
+    def find(self, trace_id: str) -> KeptTrace:
+        """Return a kept trace by its id."""
+        with self._lock:
+            kept = self._kept.get(trace_id)
+        if kept is None:
+            raise UnknownTraceError("this trace is not kept any more: translate the sentence again")
+        return kept
+
+
+def _check_prefix(prefix: tuple[int, ...], size: int) -> None:
+    if any(token >= size for token in prefix):
+        raise ValueError(f"the prefix has the token {max(prefix)}, but the vocabulary has {size}: give other tokens")

@@ -1,0 +1,43 @@
+// The command that shows on a terminal what a view shows.
+import { formatHeads, type HeadName } from "./heads";
+import type { Choice } from "./view";
+
+export interface CommandInputs {
+  model: string;
+  text: string;
+  target: string | null;
+  beam: number | null;
+  prefix: string;
+  off: HeadName[];
+  uniform: HeadName[];
+}
+
+/** Return a text as one word of a POSIX shell. */
+export function quote(text: string): string {
+  return /^[\w.,/:=+@%-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
+}
+
+/** Return the `dragoman inspect` command of a map, or of the list of all heads if `choice` is null. */
+export function formatCommand(inputs: CommandInputs, choice: Choice | null): string {
+  const options: [string, string | number | null][] = [
+    ["--model", inputs.model === "demo" ? null : inputs.model],
+    ["--target", inputs.target],
+    ["--prefix", inputs.prefix || null],
+    ["--beam", inputs.target === null ? inputs.beam : null],
+    ["--without", formatHeads(inputs.off) || null],
+    ["--uniform", formatHeads(inputs.uniform) || null],
+  ];
+  if (choice)
+    options.push(
+      ["--kind", choice.kind === "cross" ? null : choice.kind],
+      ["--layer", choice.layer],
+      ["--head", choice.head],
+      ["--rows", choice.kind === "encoder" ? null : choice.rows],
+      ["--measure", choice.measure],
+    );
+  const words = options.flatMap(([name, value]) => (value === null ? [] : [name, quote(String(value))]));
+  if (choice?.byWord && choice.kind === "cross") words.push("--words");
+  if (choice?.hideSinks) words.push("--hide-sinks");
+  if (!choice) words.push("--heads");
+  return ["dragoman inspect", ...words, "--", quote(inputs.text)].join(" ");
+}

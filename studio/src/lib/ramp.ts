@@ -1,0 +1,30 @@
+// The colours of maps: a table of 256 colours for each theme, so that a cell is one look-up.
+import { largestOf } from "./view";
+
+const LIGHT = [[247, 250, 253], [203, 222, 238], [117, 174, 212], [34, 110, 176], [8, 44, 98]] as const;
+const DARK = [[27, 32, 41], [28, 62, 102], [42, 112, 172], [124, 184, 228], [238, 247, 255]] as const;
+
+export function colourTable(isDark: boolean): Uint32Array {
+  const stops = isDark ? DARK : LIGHT;
+  return Uint32Array.from({ length: 256 }, (_, i) => {
+    const at = (i / 255) * (stops.length - 1);
+    const low = Math.min(stops.length - 2, Math.floor(at));
+    const [r, g, b] = [0, 1, 2].map((c) => Math.round(stops[low]![c]! + (at - low) * (stops[low + 1]![c]! - stops[low]![c]!))) as [number, number, number];
+    return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+  });
+}
+
+/** Paint a matrix with one pixel per cell, from 0 to its largest value; CSS enlarges the canvas without smoothing. */
+export function paint(canvas: HTMLCanvasElement, values: Float32Array, columns: number, table: Uint32Array): void {
+  const rows = columns ? values.length / columns : 0;
+  canvas.width = Math.max(1, columns);
+  canvas.height = Math.max(1, rows);
+  const context = canvas.getContext("2d");
+  if (!context || !values.length) return;
+  const image = context.createImageData(columns, rows);
+  const pixels = new Uint32Array(image.data.buffer);
+  const largest = largestOf(values);
+  const unit = largest > 0 ? 255 / largest : 0;
+  for (let i = 0; i < values.length; i++) pixels[i] = table[Math.min(255, Math.round(values[i]! * unit))]!;
+  context.putImageData(image, 0, 0);
+}

@@ -1,0 +1,73 @@
+// The state of the studio as the fragment of its address.
+import { formatHeads, parseHeads, type HeadName } from "./heads";
+import type { Choice } from "./view";
+
+export const VIEWS = ["see", "heads", "theatre", "operate"] as const;
+export type View = (typeof VIEWS)[number];
+export interface StudioState {
+  view: View;
+  model: string;
+  text: string;
+  /** null: the model's own translation. */
+  target: string | null;
+  beam: number | null;
+  prefix: number[];
+  off: HeadName[];
+  uniform: HeadName[];
+  /** The parts of the choice that were set; the rest follows the trace. */
+  choice: Partial<Choice>;
+  /** The row and column of the cursor; null: where the map is largest. */
+  cell: [number, number] | null;
+}
+
+export function parseState(fragment: string): StudioState {
+  const fields = new URLSearchParams(fragment.replace(/^#/, ""));
+  const get = (name: string) => fields.get(name) ?? "";
+  const oneOf = <T extends string>(name: string, values: readonly T[]): T | undefined => values.find((value) => value === get(name));
+  const number = (name: string) => (/^\d{1,6}$/.test(get(name)) ? Number(get(name)) : undefined);
+  const choice: Partial<Choice> = {
+    kind: oneOf("kind", ["cross", "encoder", "decoder"]),
+    layer: number("layer"),
+    head: get("head") === "mean" ? "mean" : number("head"),
+    rows: oneOf("rows", ["written", "read"]),
+    measure: oneOf("measure", ["attention", "norm"]),
+    byWord: fields.has("words") || undefined,
+    hideSinks: fields.has("hide-marks") || undefined,
+  } as Partial<Choice>;
+  return {
+    view: oneOf("view", VIEWS) ?? "see",
+    model: get("model"),
+    text: get("text"),
+    target: fields.has("target") ? get("target") : null,
+    beam: number("beam") || null,
+    prefix: /^\d+(\.\d+)*$/.test(get("prefix")) ? get("prefix").split(".").map(Number) : [],
+    off: parseHeads(get("off")),
+    uniform: parseHeads(get("uniform")),
+    choice: Object.fromEntries(Object.entries(choice).filter(([, value]) => value !== undefined)),
+    cell: /^\d{1,5}\.\d{1,5}$/.test(get("cell")) ? (get("cell").split(".").map(Number) as [number, number]) : null,
+  };
+}
+
+export function formatState(state: StudioState): string {
+  const { choice } = state;
+  const fields: [string, string | number | null | undefined | false][] = [
+    ["view", state.view === "see" ? null : state.view],
+    ["model", state.model],
+    ["text", state.text],
+    ["target", state.target],
+    ["beam", state.beam],
+    ["prefix", state.prefix.join(".") || null],
+    ["off", formatHeads(state.off) || null],
+    ["uniform", formatHeads(state.uniform) || null],
+    ["kind", choice.kind],
+    ["layer", choice.layer],
+    ["head", choice.head],
+    ["rows", choice.rows],
+    ["measure", choice.measure],
+    ["words", choice.byWord && 1],
+    ["hide-marks", choice.hideSinks && 1],
+    ["cell", state.cell?.join(".")],
+  ];
+  const kept = fields.filter(([, value]) => value !== null && value !== undefined && value !== false);
+  return new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();
+}

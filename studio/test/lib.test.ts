@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { formatCommand, quote } from "../src/lib/command";
+import { interventionsOf, parseHeads, toggleHead } from "../src/lib/heads";
+import { decodeHalf, readSafetensors } from "../src/lib/safetensors";
+import { formatState, parseState } from "../src/lib/state";
+import { formatPercent, formatWeight, show } from "../src/lib/view";
+
+describe("half precision", () => {
+  it("is decoded exactly", () => {
+    const words = new Uint16Array([0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0400, 0x0001, 0x3555, 0x7c00]);
+    expect([...decodeHalf(words)]).toEqual([0, -0, 1, -2, 65504, 2 ** -14, 2 ** -24, Math.fround(0.333251953125), Infinity]);
+  });
+
+  it("of a file that is none is an error in words", () => {
+    expect(() => readSafetensors(new ArrayBuffer(3))).toThrow(/too short/);
+    expect(() => readSafetensors(new Uint8Array(16).fill(255).buffer)).toThrow(/not a trace/);
+  });
+});
+
+describe("the address", () => {
+  it("keeps the whole state", () => {
+    const fragment =
+      "view=theatre&model=a+b&text=What%27s+%231+%26+%22new%22%3F&target=Was%3F&beam=3&prefix=12.7&off=decoder.layers.2.cross_attention.1%2Cencoder.layers.0.self_attention&uniform=x.0&kind=encoder&layer=1&head=mean&rows=read&measure=norm&words=1&hide-marks=1&cell=3.4";
+    expect(formatState(parseState(fragment))).toBe(fragment);
+  });
+
+  it("is read with care", () => {
+    const state = parseState("#view=none&layer=-1&head=x&prefix=1.b&cell=1&beam=0&rows=toString");
+    expect(state).toMatchObject({ view: "see", choice: {}, prefix: [], cell: null, beam: null, target: null });
+  });
+});
+
+describe("heads", () => {
+  it("become interventions as on the command line", () => {
+    const off = parseHeads("decoder.layers.2.cross_attention.1,decoder.layers.2.cross_attention.0,encoder.layers.0.self_attention");
+    expect(interventionsOf(off, parseHeads("a.attention.3"))).toEqual([
+      { do: "off", where: "decoder.layers.2.cross_attention", heads: [1, 0] },
+      { do: "off", where: "encoder.layers.0.self_attention", heads: null },
+      { do: "uniform", where: "a.attention", heads: [3] },
+    ]);
+  });
+
+  it("are switched off and on", () => {
+    const off = toggleHead([], "a", 1);
+    expect(off).toEqual([{ name: "a", head: 1 }]);
+    expect(toggleHead(off, "a", "mean")).toHaveLength(2);
+    expect(toggleHead(off, "a", 1)).toEqual([]);
+  });
+});
+
+describe("the command", () => {
+  const inputs = { model: "demo", text: "It's -5 °C.", target: null, beam: null, prefix: "", off: [], uniform: [] };
+
+  it("quotes for a shell", () => {
+    expect(quote("run/")).toBe("run/");
+    expect(quote("It's")).toBe(`'It'"'"'s'`);
+    expect(quote("$(rm)")).toBe("'$(rm)'");
+    expect(quote("")).toBe("''");
+  });
+
+  it("names what differs from the default", () => {
+    const choice = { kind: "encoder", layer: 1, head: "mean", rows: "read", measure: "norm", byWord: true, hideSinks: true } as const;
+    expect(formatCommand(inputs, choice)).toBe(`dragoman inspect --kind encoder --layer 1 --head mean --measure norm --hide-sinks -- 'It'"'"'s -5 °C.'`);
+    expect(formatCommand({ ...inputs, model: "run/", beam: 2, target: "Es" }, null)).toBe(`dragoman inspect --model run/ --target Es --heads -- 'It'"'"'s -5 °C.'`);
+  });
+});
+
+describe("numbers and labels", () => {
+  it("have the digits that hold", () => {
+    expect([0.0994, 0.5, 9.994, 12.34].map(formatWeight)).toEqual(["0.099", "0.50", "9.99", "12.3"]);
+    expect([0, Math.log(0.5731), Math.log(0.0001)].map(formatPercent)).toEqual(["100.0 %", "57.3 %", "< 0.1 %"]);
+  });
+
+  it("have no control characters", () => {
+    expect(show("▁wo\u202ert")).toBe("wo·rt");
+    expect(show("▁")).toBe("▁");
+    expect(show("a\u200db")).toBe("a\u200db");
+  });
+});
