@@ -33,6 +33,13 @@ def test_none_compares_log_probabilities_as_they_are(length: int) -> None:
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
+def test_the_exponent_has_the_slope_of_the_formula_at_the_usual_length(formula: str) -> None:
+    penalty = Penalty(formula=formula, alpha=0.6)
+    slope = math.log(penalty.divisor(21) / penalty.divisor(19)) / math.log(21 / 19)
+    assert penalty.exponent == pytest.approx(slope, rel=1e-2)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
 def test_an_alpha_of_zero_is_no_penalty(formula: str) -> None:
     assert Penalty(formula=formula, alpha=0.0).score(-7.5, 9) == -7.5
 

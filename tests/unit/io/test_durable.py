@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.io.durable import DamageError, FileInfo, Sink, find_damage, hash_file, write_durably
+from dragoman.io.durable import (
+    DamageError,
+    FileInfo,
+    Sink,
+    find_damage,
+    hash_file,
+    write_durably,
+    write_folder_durably,
+)
 
 OLD, NEW = b"what was there", b"what comes now"
 
@@ -152,3 +160,34 @@ def test_the_error_names_the_file_and_the_fix() -> None:
 def test_a_name_that_leads_out_of_the_folder_is_refused(file: str) -> None:
     with pytest.raises(ValueError, match="file"):
         FileInfo(file=file, sha256="0" * 64, num_bytes=1)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_has_its_name_when_it_is_complete(exists: bool, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    if exists:
+        out.mkdir(parents=True)
+    with write_folder_durably(out) as folder:
+        (folder / "a").write_bytes(NEW)
+        assert not out.exists() or not names(out)
+    assert names(tmp_path / "new") == ["out"]
+    assert (out / "a").read_bytes() == NEW
+
+
+def test_a_folder_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with write_folder_durably(tmp_path / "out") as folder:
+            (folder / "a").write_bytes(NEW)
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
+    assert names(tmp_path) == []
+
+
+def test_a_used_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(OLD)
+    for used in (tmp_path, tmp_path / "a"):
+        with pytest.raises(ValueError, match="not an empty folder"), write_folder_durably(used):
+            raise AssertionError
+    assert names(tmp_path) == ["a"]
