@@ -78,8 +78,9 @@ def make_own(folder: Path, joint: bool = True, norm: str = "post", seed: int = 1
     options = {"d_model": 24, "d_ff": 40, "num_heads": 3, "num_encoder_layers": 2, "num_decoder_layers": 3}
     sizes = {"source_vocabulary": vocab.source.size, "target_vocabulary": vocab.target.size, "max_positions": 96}
     model = TransformerConfig.model_validate({**options, **sizes, "norm": norm, **shape})
-    # Random weights have near-ties, which rounding decides in a beam.
-    info = BundleInfo(model=model, search={"beam_size": 1}, source_language="en", target_language="de")
+    # Random weights have near-ties, which rounding decides: more of them in a beam, and in long translations.
+    search_options = {"beam_size": 1, "max_length": {"ratio": 0, "extra": LIMIT}}
+    info = BundleInfo(model=model, search=search_options, source_language="en", target_language="de")
     return write_bundle(folder, info, random_weights(build(model), seed), vocab, CARD)
 
 
@@ -271,7 +272,8 @@ def test_a_folder_for_ctranslate2_alone_gives_our_answers(joint: bool, tmp_path:
     ours = [[bundle.vocab.target.piece(token) for token in result.best.tokens] for result in expected]
     assert [result.hypotheses[0] for result in found] == ours
     assert len({tuple(row) for row in ours}) > 10
-    plain = translator.translate_batch([source.encode("A text.", out_type=str)])[0].hypotheses[0]
+    rows = [source.encode("A text.", out_type=str)]
+    plain = translator.translate_batch(rows, max_decoding_length=96)[0].hypotheses[0]
     assert run_readme(tmp_path / "plain") == target.decode(plain)
 
 
@@ -284,7 +286,9 @@ def test_an_argos_package_has_what_argos_reads_and_its_decoder_gives_our_text(jo
     again = export_as(bundle, ExportFormatRequest("argos", tmp_path / "again", store))
     assert exported.path == tmp_path / "out" / "translate-en_de-1_0.argosmodel"
     assert exported.path.read_bytes() == again.path.read_bytes()
-    assert (exported.store, exported.warnings) == (store or "int8", ())
+    assert exported.store == (store or "int8")
+    (warning,) = exported.warnings
+    assert "max_positions" in warning
     with zipfile.ZipFile(exported.path) as archive:
         archive.extractall(tmp_path / "packages")
     (package,) = (tmp_path / "packages").iterdir()
@@ -303,7 +307,7 @@ def test_an_argos_package_has_what_argos_reads_and_its_decoder_gives_our_text(jo
     found = translator.translate_batch(tokens, beam_size=4, length_penalty=0.2, max_decoding_length=LIMIT)
     ids = {bundle.vocab.target.piece(token): token for token in range(bundle.vocab.target.size)}
     for result in found:
-        pieces = result.hypotheses[0]
+        pieces = [piece for piece in result.hypotheses[0] if piece != "<unk>"]  # for which Argos puts the source
         text = processor.decode_pieces(pieces).replace("▁", " ").replace("_", " ").removeprefix(" ")
         assert text == bundle.vocab.target.decode([ids[piece] for piece in pieces])
 
@@ -322,8 +326,8 @@ def test_argos_needs_languages_and_no_tags_and_underscores_are_warned_of(tmp_pat
     texts = [f"file_name {text}" for text in sentences(ENGLISH, 200)]
     vocab = train_vocab(texts, texts, VocabConfig(size=330, character_coverage=1.0))
     bundle = write_bundle(tmp_path / "underscores", own.info, own.weights(), vocab, CARD)
-    (warning,) = export_as(bundle, ExportFormatRequest("argos", tmp_path / "third", "float32")).warnings
-    assert "underscore" in warning
+    warnings = export_as(bundle, ExportFormatRequest("argos", tmp_path / "third", "float32")).warnings
+    assert "underscore" in warnings[0]
 
 
 def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:

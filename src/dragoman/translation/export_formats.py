@@ -34,6 +34,12 @@ from dragoman.translation.import_check import compare_with_formulas, find_differ
 
 ExportFormat = Literal["transformers", "argos", "ctranslate2"]
 
+_CTRANSLATE2_LIMIT: Final = 256
+"""CTranslate2's default length limit of a translation, in tokens."""
+
+_ARGOS_INPUT: Final = 1024
+"""The number of source tokens after which CTranslate2 cuts a sentence, unless told otherwise."""
+
 _LICENCES: Final = "licences"
 """The folder of a bundle with the texts of its licences, if it has one."""
 
@@ -49,7 +55,7 @@ import ctranslate2, sentencepiece
 
 source, target = (sentencepiece.SentencePieceProcessor(model_file=name) for name in {names})
 tokens = {tag}source.encode("A text.", out_type=str)
-result = ctranslate2.Translator(".").translate_batch([tokens])[0]
+result = ctranslate2.Translator(".").translate_batch([tokens], max_decoding_length={limit})[0]
 print(target.decode(result.hypotheses[0]))
 ```"""
 _IN_ARGOS: Final = """```python
@@ -154,7 +160,8 @@ def _write_ctranslate2(bundle: Bundle, request: ExportFormatRequest, progress: P
     store = request.store or "float32"
     weights, check, is_earlier = _checked_weights(bundle, store, request.texts, progress)
     names, tags = tuple(bundle.vocab.files), _tags(bundle)
-    use = _IN_CTRANSLATE2.format(names=(names * 2)[:2], tag=f"[{tags[0]!r}] + " if tags else "")
+    limit = min(_CTRANSLATE2_LIMIT, bundle.info.model.position_limit or _CTRANSLATE2_LIMIT)
+    use = _IN_CTRANSLATE2.format(names=(names * 2)[:2], tag=f"[{tags[0]!r}] + " if tags else "", limit=limit)
     files = {**folder_files(bundle, weights), **_others(bundle, use)}
     with write_folder_durably(request.out) as folder:
         _write(folder, files)
@@ -171,13 +178,17 @@ def _write_argos(bundle: Bundle, request: ExportFormatRequest, progress: Progres
     content = argos_package(bundle, weights, _others(bundle, use))
     with write_folder_durably(request.out) as folder:
         write_durably(folder / f"{name}.argosmodel", content)
-    underscores = find_underscores(bundle)
-    warning = (
-        "Argos Translate writes a space for every underscore, so that file_name comes out as two words; "
-        f"{len(underscores)} tokens of this vocabulary have one"
-    )
+    warnings, underscores = [], find_underscores(bundle)
+    if underscores:
+        warnings.append(
+            "Argos Translate writes a space for every underscore, so that file_name comes out as two words; "
+            f"{len(underscores)} tokens of this vocabulary have one"
+        )
+    longest = info.model.position_limit
+    if longest is not None and longest < _ARGOS_INPUT:
+        warnings.append(f"Argos Translate fails on a sentence of more than {longest} tokens, the model's max_positions")
     path = request.out / f"{name}.argosmodel"
-    return FormatExport(path, len(content), store, check, is_earlier, (warning,) if underscores else ())
+    return FormatExport(path, len(content), store, check, is_earlier, tuple(warnings))
 
 
 def _checked_weights(
