@@ -23,8 +23,8 @@ This page is generated from the code: `python scripts/recipe_reference.py`.
 """
 WRITTEN_BY_HAND = {
     "data.train.0": """\
-Each entry of `data.train` and `data.test`, and `data.dev`, which may also be a list. In a recipe, a corpus without a name
-is called `train`, `dev` or `test`, the second one `train-2`, and so on.""",
+Each entry of `data.train` and `data.test`, and `data.dev`, which may be a list too. In a recipe, a corpus without a
+name is called `train`, `dev` or `test`, the second one `train-2`, and so on.""",
     "data.clean": """\
 The problems that make a pair unfit, and how to treat them. `policies` maps names of
 [problems](../guides/prepare.md#what-it-does-about-what-is-wrong) to `drop`, `fix` or `keep`.""",

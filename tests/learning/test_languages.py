@@ -64,8 +64,8 @@ training:
   batch: {tokens: 500}
   schedule: {factors: [warmup, linear], rate: 0.005, warmup: 20}
   guided_alignment: {weight: 0.3}
-  stop: {updates: 200, metric: loss}
-  validate_every: 100
+  stop: {updates: 300, metric: loss}
+  validate_every: 150
   log_every: 40
   precision: float32
 validation: {search: {beam_size: 2}, samples: 2}
@@ -326,6 +326,11 @@ def test_a_model_of_several_languages_can_be_a_parent(trained: dict[str, Any], t
     assert load_recipe(recipe).target_languages == ("de", "fr")
     recipe.write_text(text.replace("target_language: fr", "target_language: it"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"data\.train\.1\.target_language: .* no tag for the language it; .* de, fr"):
+        load_recipe(recipe)
+    recipe.write_text(text.replace("target_language: de\n", ""), encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"data\.train\.0: .* several target languages \(de, fr\): add target_language"
+    ):
         load_recipe(recipe)
     only = text.replace("target_language: de\n", "").replace("{name: german, source: train.en, target: train.de}", "")
     only = only.replace("    - \n", "").replace("    - {name: test-de, source: test.en, target: test.de}\n", "")

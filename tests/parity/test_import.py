@@ -237,7 +237,7 @@ def test_a_model_of_several_languages_is_imported_with_all_tags(joint: Words, tm
         found = imported.bundle.to(language).vocab.source.encode(sentences(ENGLISH, 5)).rows()
         theirs = tokenizer([f">>{language}<< {text}" for text in sentences(ENGLISH, 5)])["input_ids"]
         assert [old_ids(row, order) for row in found] == theirs
-    with pytest.raises(ValueError, match="choose one with --to, .*: deu, nld"):
+    with pytest.raises(ValueError, match=r"choose one with --to, .*: deu, nld"):
         imported.bundle.to(None)
     one = import_model(ImportRequest(folder, tmp_path / "one", to="nld"))
     assert (one.bundle.info.target_language, one.tags) == ("nld", [">>nld<<"])

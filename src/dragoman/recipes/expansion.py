@@ -71,9 +71,12 @@ def _fill_languages(values: dict[str, Any], tags: tuple[str, ...]) -> None:
 
 
 def _untagged(section: dict[str, Any], tags: tuple[str, ...]) -> Iterator[RecipeError]:
-    """Yield an error for each corpus whose target language has no tag in the vocabulary of the parent."""
+    """Yield an error for each corpus whose target language is missing, or has no tag in the parent's vocabulary."""
     for key, _, corpus in _corpora(section):
         language = corpus.get("target_language")
+        if tags and language is None:
+            message = f"the model in init.bundle has several target languages ({', '.join(tags)}): add target_language"
+            yield RecipeError(key, message)
         if isinstance(language, str) and language not in tags:
             known = f"its languages are {', '.join(tags)}" if tags else "it has one target language"
             message = f"the model in init.bundle has no tag for the language {language}; {known}: remove this corpus"

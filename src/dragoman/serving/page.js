@@ -16,10 +16,12 @@ async function loadModels() {
     return;
   }
   const models = (await answer.json()).models;
-  choices = models.flatMap((model) => (model.targets.length ? model.targets : [model.target]).map((target) => ({ model, target })));
-  find("model").replaceChildren(...choices.map(({ model, target }, number) => {
+  choices = models.flatMap((model) => model.targets.length
+    ? model.targets.map((target) => ({ model, target, name: `${model.name} ${target}` }))
+    : [{ model, target: model.target, name: model.name }]);
+  find("model").replaceChildren(...choices.map(({ model, target, name }) => {
     const sources = model.sources.length ? model.sources.join(", ") : model.source;
-    return new Option(`${model.name} (${sources} → ${target})`, number);
+    return new Option(`${model.name} (${sources} → ${target})`, name);
   }));
   say("");
 }
@@ -74,7 +76,7 @@ function show(answer, aligned) {
 async function translate() {
   const text = find("source").value || find("source").placeholder;
   if (!choices.length) await loadModels();
-  const choice = choices[find("model").value];
+  const choice = choices.find((one) => one.name === find("model").value);
   if (!choice) return;
   const { model, target } = choice;
   say("translating …");

@@ -224,6 +224,19 @@ def test_tagged_corpora_are_not_augmented_and_held_out_phrases_not_added(tmp_pat
     assert "cat" in found
 
 
+def test_phrases_stay_in_their_language(tmp_path: Path) -> None:
+    loud = [TextPair(pair.source, pair.target.upper()) for pair in SENTENCES]
+    corpora = [
+        write(tmp_path, "quiet", SENTENCES, target_language="de"),
+        write(tmp_path, "loud", loud, target_language="fr"),
+    ]
+    prepared = prepare(settings(*corpora, phrases=0.1), tmp_path / "out")
+    assert all(part.num_added for part in prepared.manifest.corpora)
+    quiet, loud = (texts(prepared, number) for number in (0, 1))
+    assert not any(pair.target.isupper() for pair in quiet)
+    assert all(pair.target.isupper() for pair in loud)
+
+
 def test_folders_without_augmentation_have_the_settings_they_always_had(tmp_path: Path) -> None:
     corpus = write(tmp_path, "train", SENTENCES)
     assert "augment" not in settings_of(settings(corpus))["config"]

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -266,10 +267,10 @@ def test_the_vocabulary_is_learned_from_corpora_as_often_as_an_epoch_reads_them(
     weighted = [corpus.model_copy(update={"weight": weights[corpus.name]}) for corpus in corpora]
     counts: list[Counter[str]] = []
 
-    def count(source: Iterator[str], target: Iterator[str], config: VocabConfig) -> Vocab:
+    def count(source: Iterator[str], target: Iterator[str], *config: Any) -> Vocab:
         lines = list(source)
         counts.append(Counter(line[0] for line in lines))
-        return train_vocab(lines, target, config)
+        return train_vocab(lines, target, *config)
 
     monkeypatch.setattr("dragoman.data.prepare.train_vocab", count)
     prepare(config(*corpora), tmp_path / "even")

@@ -79,6 +79,8 @@ def test_model_info_is_the_bundles(worker: ModelWorker, tiny: Path) -> None:
         "sha256": bundle.sha256,
         "source": "en",
         "target": "de",
+        "sources": (),
+        "targets": (),
         "title": "the one",
         "beam_size": 3,
         "formula": worker.search.penalty.formula,
