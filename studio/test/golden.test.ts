@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { layBeam, tokensTo } from "../src/lib/beam";
 import { openTrace, sum, type Trace } from "../src/lib/trace";
-import { defaultChoice, describeMode, labelsOf, sinkShare, viewMap, type Choice } from "../src/lib/view";
+import { defaultChoice, describeChanges, describeMode, labelsOf, sinkShare, viewMap, type Choice } from "../src/lib/view";
 
 type Expected = Record<string, { mode: string; log_probability: number; default: Partial<Choice>; maps: ExpectedMap[] }>;
 type ExpectedMap = Omit<Choice, "byWord" | "hideSinks"> & {
@@ -51,5 +51,13 @@ describe.each(Object.keys(expected))("%s", (name) => {
     expect(last.state).toBe("ended");
     expect(tokensTo(trace.history, last.step, last)).toEqual(trace.target.ids);
     expect(last.total).toBeCloseTo(sum(trace.logProbabilities), 3);
+  });
+});
+
+describe("changes", () => {
+  it("are counted by heads", () => {
+    expect(describeChanges(golden("schema-2.trace"))).toBe("1 head off");
+    const interventions = [{ do: "off" as const, where: "cross", heads: null }, { do: "uniform" as const, where: "encoder.layers.1", heads: null }];
+    expect(describeChanges({ ...golden("schema-3.trace"), interventions })).toBe("12 heads off, 4 heads uniform");
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { formatCommand, quote } from "../src/lib/command";
-import { interventionsOf, parseHeads, toggleHead } from "../src/lib/heads";
+import { formatHeads, interventionsOf, parseHeads, toggleHead } from "../src/lib/heads";
 import { decodeHalf, readSafetensors } from "../src/lib/safetensors";
 import { formatState, parseState } from "../src/lib/state";
 import { formatPercent, formatWeight, show } from "../src/lib/view";
@@ -41,10 +41,13 @@ describe("heads", () => {
   });
 
   it("are switched off and on", () => {
-    const off = toggleHead([], "a", 1);
+    const off = toggleHead([], "a", 3, 1);
     expect(off).toEqual([{ name: "a", head: 1 }]);
-    expect(toggleHead(off, "a", "mean")).toHaveLength(2);
-    expect(toggleHead(off, "a", 1)).toEqual([]);
+    const all = toggleHead(off, "a", 3, "mean");
+    expect(formatHeads(all)).toBe("a.0,a.1,a.2");
+    expect(toggleHead(all, "a", 3, "mean")).toEqual([]);
+    expect(toggleHead(off, "a", 3, 1)).toEqual([]);
+    expect(formatHeads(toggleHead(parseHeads("a,b.4"), "a", 3, 1))).toBe("a.0,a.2,b.4");
   });
 });
 

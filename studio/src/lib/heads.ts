@@ -1,5 +1,5 @@
 // Lists of heads to change, as the command line writes them: decoder.layers.2.cross_attention.1,encoder.layers.0.self_attention
-import type { Head, Intervention } from "./trace";
+import { range, type Head, type Intervention } from "./trace";
 
 export interface HeadName {
   name: string;
@@ -18,11 +18,18 @@ export function formatHeads(heads: HeadName[]): string {
   return heads.map(({ name, head }) => (head === null ? name : `${name}.${head}`)).join(",");
 }
 
-/** Return the list with a head added, or removed if it is in the list; `mean` stands for all heads. */
-export function toggleHead(heads: HeadName[], name: string, head: Head): HeadName[] {
-  const number = head === "mean" ? null : head;
-  const rest = heads.filter((other) => other.name !== name || other.head !== number);
-  return rest.length < heads.length ? rest : [...rest, { name, head: number }];
+/** Return the list with all heads of an attention named one by one. */
+export function expandHeads(list: HeadName[], name: string, count: number): HeadName[] {
+  return list.flatMap((item) => (item.name === name && item.head === null ? range(count).map((head) => ({ name, head })) : [item]));
+}
+
+/** Return the list with a head added, or removed if it is in the list; `mean` stands for all `count` heads. */
+export function toggleHead(list: HeadName[], name: string, count: number, head: Head): HeadName[] {
+  const expanded = expandHeads(list, name, count);
+  const numbers = head === "mean" ? range(count) : [head];
+  const isOne = (item: HeadName) => item.name === name && numbers.includes(item.head!);
+  const rest = expanded.filter((item) => !isOne(item));
+  return expanded.length - rest.length === numbers.length ? rest : [...rest, ...numbers.map((number) => ({ name, head: number }))];
 }
 
 /** Return the interventions for lists of heads to switch off and to make uniform, as the command line makes them. */

@@ -222,6 +222,17 @@ export function describeMode(trace: Trace): string {
   return trace.numForced ? `free-running after ${trace.numForced} forced token${trace.numForced > 1 ? "s" : ""}` : "free-running";
 }
 
+/** Return the number of heads that interventions changed, such as `2 heads off`. */
+export function describeChanges(trace: Trace): string {
+  const counts: [string, number][] = (["off", "uniform", "permuted"] as const).map((action) => {
+    const changes = trace.interventions.filter((change) => change.do === action);
+    const isChanged = (map: AttentionMap, head: number) =>
+      changes.some(({ where, heads }) => (where === map.kind || map.name === where || map.name.startsWith(`${where}.`)) && (heads === null || heads === undefined || heads.includes(head)));
+    return [action, trace.maps.reduce((count, map) => count + range(map.heads).filter((head) => isChanged(map, head)).length, 0)];
+  });
+  return counts.filter(([, count]) => count).map(([action, count]) => `${count} head${count > 1 ? "s" : ""} ${action}`).join(", ");
+}
+
 function spell(tokens: Tokens): string[] {
   const letters = Array.from(tokens.text);
   return tokens.pieces.map((piece, i) => {
