@@ -89,7 +89,7 @@ def make_imported(name: str, folder: Path) -> Bundle:
     words = Words.made(sentences(ENGLISH, 300), sentences(GERMAN, 300), (60, 70), is_joint, tags)
     files, package = MarianFiles(words, start=True), folder / "package"
     package = files.opus_mt(package) if "Marian" in name else files.hugging_face(package)
-    request = ImportRequest(package, folder / "base", tag="nld" if tags else None, languages=("en", "de"))
+    request = ImportRequest(package, folder / "base", to="nld" if tags else None, languages=("en", "de"))
     return import_model(request).bundle
 
 
@@ -125,7 +125,7 @@ def load_theirs(folder: Path) -> tuple[Any, Any]:
 
 
 def test_an_import_of_the_export_has_the_same_weights_bit_by_bit(case: Case, tmp_path: Path) -> None:
-    back = import_model(ImportRequest(case.folder, tmp_path / "back", tag=case.tag and "nld")).bundle
+    back = import_model(ImportRequest(case.folder, tmp_path / "back", to=case.tag and "nld")).bundle
     ours, theirs = case.bundle.weights(), back.weights()
     if "projection.bias" in ours:
         assert "imported" not in case.name or (ours["projection.bias"][[PAD, BOS]] == -100).all()
@@ -321,7 +321,7 @@ def test_argos_needs_languages_and_no_tags_and_underscores_are_warned_of(tmp_pat
     named = export_as(bundle, ExportFormatRequest("argos", tmp_path / "out", "float32", ("en", "tlh")))
     assert named.path.name == "translate-en_tlh-1_0.argosmodel"
     tagged = make_imported("imported with tags", tmp_path / "tagged")
-    with pytest.raises(ValueError, match=">>nld<<"):
+    with pytest.raises(ValueError, match="language tag"):
         export_as(tagged, ExportFormatRequest("argos", tmp_path / "other"))
     texts = [f"file_name {text}" for text in sentences(ENGLISH, 200)]
     vocab = train_vocab(texts, texts, VocabConfig(size=330, character_coverage=1.0))
