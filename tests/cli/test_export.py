@@ -155,6 +155,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         "one weight type",
     ),
     "a rounded MarianMTModel": (("model", "--as", "transformers", "--store", "int8", "--out", "x"), "--store int8"),
+    "texts for transformers": (("model", "--as", "transformers", "--texts", "test.en", "--out", "x"), "--texts"),
     "derived for a program": (("model", "--as", "argos", "--derived", "--out", "x"), "--derived"),
     "languages for no program": (("model", "--languages", "en,de"), "--languages"),
     "one language": (("model", "--as", "argos", "--languages", "en", "--out", "x"), "--languages en "),

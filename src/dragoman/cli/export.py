@@ -94,6 +94,8 @@ def _export_as(
     model: str, as_: str, out: Path | None, stores: list[str], texts: str | None, languages: str | None, derived: bool
 ) -> None:
     """Check the options of --as, write the folder, and print what was checked."""
+    from importlib.util import find_spec
+
     from dragoman.bundle.info import ExportStore
     from dragoman.cli.progress import show_progress
     from dragoman.decoding.checks import check_choice
@@ -109,8 +111,11 @@ def _export_as(
     if len(set(stores)) > 1:
         raise ValueError(f"--as takes one weight type, not {len(set(stores))}: give a single --store")
     kind, store = cast("ExportFormat", as_), cast("ExportStore | None", stores[0] if stores else None)
+    if texts is not None and kind == "transformers":
+        raise ValueError("--texts is for a comparison with torch: leave it out with --as transformers")
     bundle = open_model(model)
-    sentences, origin = _sentences(bundle, texts)
+    is_compared = kind != "transformers" and find_spec("torch") is not None
+    sentences, origin = _sentences(bundle, texts) if is_compared else ((), "")
     request = ExportFormatRequest(kind, out, store, split_languages(languages), sentences)
     with show_progress() as progress:
         exported = export_as(bundle, request, progress)

@@ -38,7 +38,7 @@ _CTRANSLATE2_LIMIT: Final = 256
 """CTranslate2's default length limit of a translation, in tokens."""
 
 _ARGOS_INPUT: Final = 1024
-"""The number of source tokens after which CTranslate2 cuts a sentence, unless told otherwise."""
+"""CTranslate2's default length limit of a source, in tokens; the rest of a longer one is left out."""
 
 _LICENCES: Final = "licences"
 """The folder of a bundle with the texts of its licences, if it has one."""
