@@ -133,7 +133,7 @@ def bundle_of(name: str, folder: Path) -> Bundle:
 def test_a_model_that_cannot_be_export_is_no_failure(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     bundle = bundle_of("v1-recurrent", tmp_path)
-    assert _export(bundle, TextPairs("dev", ["ten"], ["zehn"]), events.append) == bundle
+    assert _export(bundle, [TextPairs("dev", ["ten"], ["zehn"])], events.append) == bundle
     assert events == [{"event": "export", "reason": "this model stays with torch: CTranslate2 has no recurrent models"}]
     line = "not exported for CTranslate2: this model stays with torch: CTranslate2 has no recurrent models"
     assert describe_event(events[0]) == line
@@ -145,7 +145,7 @@ def test_an_export_that_fails_its_trial_leaves_the_run_with_its_model(
     events: list[dict[str, Any]] = []
     bundle = bundle_of("v1", tmp_path)
     monkeypatch.setattr("dragoman.translation.export_check.LARGEST_DIFFERENCE", -1.0)
-    assert _export(bundle, TextPairs("dev", ["ten old houses."], ["zehn"]), events.append) == bundle
+    assert _export(bundle, [TextPairs("dev", ["ten old houses."], ["zehn"])], events.append) == bundle
     assert open_bundle(tmp_path / "bundle").exports == ()
     assert "the float32 export differs from torch" in events[0]["reason"]
 
