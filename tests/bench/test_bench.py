@@ -67,7 +67,7 @@ SMALLEST: dict[str, list[str]] = {
     "misalignment": ["--cases", "2", "--parts", "1", "--longest", "600"],
     "multilingual": [
         "{tmp}/multilingual", "--time", "60s", "--lines", "4", *TINY_TRAINING, "--set", "model.num_heads=2",
-        "--set", "model.d_ff=16",
+        "--set", "model.d_ff=16", "--set", "validation.probe=0", "--processes", "1",
     ],
     "peers": [
         "--environments", "{tmp}/none", "--seconds", "0", "--tokens", "128", "--sizes", "small", "--precisions", "fp32",

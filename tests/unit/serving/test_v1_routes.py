@@ -178,7 +178,7 @@ def test_invalid_json_is_reported_with_its_position(demo: ServiceHarness) -> Non
 
 def test_the_models_are_listed(demo: ServiceHarness) -> None:
     (model,) = demo.request("GET", "/v1/models").json()["models"]
-    assert model == demo.service.models["demo"].model_dump()
+    assert model == demo.service.models["demo"].model_dump(mode="json")
     assert (model["source"], model["target"], len(model["sha256"])) == ("en", "de", 64)
 
 
