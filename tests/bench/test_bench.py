@@ -64,6 +64,7 @@ SMALLEST: dict[str, list[str]] = {
         "--reference", "{val}.de.gz", "--pairs", "2", "--sentences", "2", "--step", "30", "--seeds", "1",
     ],
     "inspect_start": ["--rounds", "1"],
+    "markup": ["--sentences", "5"],
     "misalignment": ["--cases", "2", "--parts", "1", "--longest", "600"],
     "multilingual": [
         "{tmp}/multilingual", "--time", "60s", "--lines", "4", *TINY_TRAINING, "--set", "model.num_heads=2",

@@ -17,7 +17,7 @@ from dragoman.bundle import open_bundle
 from dragoman.device import CPU, choose_ctranslate2_device, choose_kind
 from dragoman.io.processes import num_cores
 from dragoman.io.progress import Progress
-from dragoman.translation.file_formats import format_by_name, refuse_unsupported
+from dragoman.translation.file_formats import MARKUP, format_by_name, refuse_unsupported
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.translate_request import TranslateRequest
 
@@ -70,6 +70,8 @@ def _check_formats(shards: Sequence[Path]) -> None:
     """Raise ValueError for an unsupported file format, ImportError if the package for a file format is missing."""
     for shard in shards:
         refuse_unsupported(shard)
+        if format_by_name(shard) in MARKUP:
+            raise ValueError(f"{shard}: --shards translates rows, not documents: translate it with --input {shard}")
         if format_by_name(shard) == "parquet" or shard.suffix == ".zst":
             import pyarrow  # noqa: F401
         if shard.suffix == ".zst":

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
@@ -24,7 +25,9 @@ from dragoman.translation import file_formats
 from dragoman.translation.document import keep_fences
 from dragoman.translation.file_formats import TextLine, Write
 from dragoman.translation.glossary import Glossary, TermUse
+from dragoman.translation.markup import MarkupDocument
 from dragoman.translation.pipeline import Inputs, Outputs, Pipeline
+from dragoman.translation.translate_markup import join_translations, parse_document
 from dragoman.translation.translate_request import TranslateRequest
 from dragoman.translation.translator import Translator
 
@@ -78,11 +81,15 @@ def run_one(request: TranslateRequest) -> None:
             progress = part_progress(shown, whole=total)
             progress("translate", 0)
             is_split = request.split and request.prefix is None
-            links_of = find_engine_links(bundle, translator.engine) if glossary else None
+            is_markup = request.kind in file_formats.MARKUP
+            links_of = find_engine_links(bundle, translator.engine) if glossary or is_markup else None
             pipeline = Pipeline(
                 translator, is_split, request.protect, progress=progress, glossary=glossary, links_of=links_of
             )
-            _write(request, lambda inputs: _values(request, pipeline, aligner, inputs))
+            if is_markup:
+                _write(request, partial(_translate_document, pipeline))
+            else:
+                _write(request, lambda inputs: _values(request, pipeline, aligner, inputs))
 
 
 def _load_translator(request: TranslateRequest, bundle: Bundle) -> Translator:
@@ -123,6 +130,15 @@ def _values(
                 yield key, None
             else:
                 yield key, _add_terms(request, render(request, key, next(found)), translation.terms)
+
+
+def _translate_document(pipeline: Pipeline, document: MarkupDocument) -> str:
+    """Return the translation of a document, with its tags around the words that the model's alignment heads link."""
+    if pipeline.links_of is None and any(document.has_tags):
+        print_note("inline tags are placed by position: this engine cannot use an alignment head of this model")
+    windows = pipeline.windows((None, text) for text in document.texts)
+    translations = (found for window in _report_terms(windows) for _, found in window if found is not None)
+    return join_translations(document, translations, pipeline.links_of)
 
 
 def _prepare(request: TranslateRequest, inputs: Iterable[tuple[Any, str | None]]) -> Inputs[Any]:
@@ -198,7 +214,20 @@ def _write_file(request: TranslateRequest, output: Path, sink: Sink, translate: 
 
 
 def _write_lines(request: TranslateRequest, write: Write, translate: Any) -> None:
+    if request.kind in file_formats.MARKUP:
+        for document, end in _documents(request):
+            write(f"{translate(document)}{end}".encode())
+        return
     file_formats.translate_lines(_lines(request), request.kind, write, request.fields, translate)
+
+
+def _documents(request: TranslateRequest) -> Iterator[tuple[MarkupDocument, str]]:
+    """Yield each document with the text to write after it: a newline after a text of the command line."""
+    if request.texts:
+        yield from ((parse_document(text, request.kind), "\n") for text in request.texts)
+    else:
+        text = "".join(f"{line.text}{line.end}" for line in _lines(request))
+        yield parse_document(text, request.kind, str(request.input or "standard input")), ""
 
 
 def _lines(request: TranslateRequest) -> Iterable[TextLine]:
@@ -217,6 +246,8 @@ def _count_texts(request: TranslateRequest) -> int | None:
     """
     if request.reads_standard_input or (request.input is not None and not request.input.is_file()):
         return None  # a pipe can be read but once
+    if request.kind in file_formats.MARKUP:
+        return sum(len(document.texts) for document, _ in _documents(request))
     if request.kind == "parquet":
         from dragoman.translation.parquet_files import count_rows
 

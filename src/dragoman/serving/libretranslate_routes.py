@@ -1,7 +1,8 @@
 """The routes of LibreTranslate's API: /translate, /detect and /languages, for existing clients."""
 
 import json
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
@@ -10,11 +11,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from dragoman.api_schemas import Integer
 from dragoman.config import describe_first
-from dragoman.serving.engine_protocol import TranslationOptions
+from dragoman.serving.engine_protocol import Answer, TranslationOptions
 from dragoman.serving.errors import InvalidRequestError, LibreTranslateError, document_errors
 from dragoman.serving.languages import detect_languages
 from dragoman.serving.service import DETECT_CHARACTERS, DocumentTranslation, RequestContext, Service
 from dragoman.text.language_names import language_name
+from dragoman.translation.document import TextDocument
+from dragoman.translation.inline_tags import TranslatedSentence
+from dragoman.translation.markup import MarkupDocument, parse_html
 
 FORM: Final = "application/x-www-form-urlencoded"
 
@@ -32,7 +36,7 @@ class LibreTranslateRequest(BaseModel):
     q: str | list[str] = Field(description="text or texts to translate", examples=["Where is the station?"])
     source: str = Field(description="source language code; auto detects it", examples=["en"])
     target: str = Field(description="target language code", examples=["de"])
-    format: Literal["text"] = Field("text", description="format of the texts: only text, not html")
+    format: Literal["text", "html"] = Field("text", description="format of the texts; the tags of html stay")
     alternatives: Integer = Field(0, ge=0, description="number of additional translations")
     api_key: str | None = Field(None, description="API key, if the service requires keys")
 
@@ -63,6 +67,25 @@ class SourceLanguage(BaseModel):
 RequestT = TypeVar("RequestT", LibreDetectRequest, LibreTranslateRequest)
 
 
+class HtmlTranslation(NamedTuple):
+    """A page and the engine's answer to each of its sentences."""
+
+    document: TextDocument
+    """The texts of the page, one per line."""
+    answers: list[Answer]
+    page: MarkupDocument
+
+    def text(self, rank: int = 0) -> str:
+        """Return the translated page; the alternatives of rank 1 and above have no word links."""
+        sentences = []
+        for span, answer in zip(self.document.spans, self.answers, strict=True):
+            hypotheses = answer["hypotheses"]
+            links = frozenset((i, j) for i, j in answer.get("alignment", ())) if not rank else None
+            text = hypotheses[min(rank, len(hypotheses) - 1)]["text"]
+            sentences.append(TranslatedSentence(span, text, links))
+        return self.page.join(self.page.split_sentences(sentences))
+
+
 def create_router(service: Service) -> APIRouter:
     """Return the router with /translate, /detect and /languages."""
     router = APIRouter(tags=["LibreTranslate"])
@@ -78,11 +101,17 @@ def create_router(service: Service) -> APIRouter:
         limit = service.limits.num_best - 1
         if body.alternatives > limit:
             raise InvalidRequestError(f"alternatives {body.alternatives} is too large: give at most {limit}")
+        pages = [parse_html(text) for text in texts] if body.format == "html" else []
+        texts = ["\n".join(page.texts) for page in pages] if pages else texts
         source = service.detect_source(texts, body.target) if body.source == "auto" else body.source
         model = service.find_model(None, source, body.target)
         to = service.choose_language(model, body.target)
-        options = TranslationOptions(model.name, model.sha256, to, num_best=1 + body.alternatives)
+        aligns = model.aligns and any(any(page.has_tags) for page in pages)
+        options = TranslationOptions(model.name, model.sha256, to, num_best=1 + body.alternatives, alignment=aligns)
+        results: Sequence[DocumentTranslation | HtmlTranslation]
         results = await context.translate(texts, options, source=source)
+        if pages:
+            results = [HtmlTranslation(*result, page) for result, page in zip(results, pages, strict=True)]
         return JSONResponse(_format(body, results, source), headers={"x-model-sha256": model.sha256})
 
     @router.post("/detect", summary="Detect a language", **_document(LibreDetectRequest, 400, 401, 413, 429))
@@ -106,7 +135,9 @@ def create_router(service: Service) -> APIRouter:
     return router
 
 
-def _format(body: LibreTranslateRequest, results: list[DocumentTranslation], source: str) -> dict[str, Any]:
+def _format(
+    body: LibreTranslateRequest, results: Sequence[DocumentTranslation | HtmlTranslation], source: str
+) -> dict[str, Any]:
     """Return the response body: single values for one text, lists for a list of texts."""
     response: dict[str, list[Any]] = {"translatedText": [result.text() for result in results]}
     if body.alternatives:

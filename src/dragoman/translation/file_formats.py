@@ -17,7 +17,9 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 from dragoman.io.durable import Sink
 from dragoman.io.streams import CODECS, check_text, uncompressed_suffix
 
-FormatName = Literal["text", "jsonl", "parquet"]
+FormatName = Literal["text", "jsonl", "parquet", "html", "xml"]
+MARKUP: Final = ("html", "xml")
+"""Formats of whole documents, whose markup stays as it is."""
 
 Write = Callable[[bytes], object]
 """Function that writes bytes to the output."""
@@ -30,12 +32,16 @@ _BY_SUFFIX: Final[dict[str, FormatName]] = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".txt": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".xml": "xml",
 }
 _FIXES: Final = {
     "convert the file to JSON lines or Parquet": (".csv", ".tsv"),
     "write one object per line to a .jsonl file": (".json",),
     "convert the file to Parquet": (".arrow", ".feather"),
-    "extract the text first": (".html", ".xml", ".pdf", ".docx"),
+    "extract the text first": (".pdf", ".docx"),
     "extract the files first": (".zip",),
     "compress the file as .gz or .zst": (".bz2", ".xz"),
 }

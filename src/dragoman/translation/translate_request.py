@@ -9,9 +9,15 @@ from dragoman.decoding.checks import check_choice, check_int
 from dragoman.decoding.options import MOST_HYPOTHESES, Compute, EngineName, SamplingOptions
 from dragoman.device import AUTO, check_device
 from dragoman.io.streams import is_same_file, suggest_path
-from dragoman.translation.file_formats import FieldNames, FormatName, format_by_name, refuse_unsupported
+from dragoman.translation.file_formats import MARKUP, FieldNames, FormatName, format_by_name, refuse_unsupported
 
-_FORMAT_TITLES: Final[dict[FormatName, str]] = {"text": "text", "jsonl": "JSON lines", "parquet": "Parquet"}
+_FORMAT_TITLES: Final[dict[FormatName, str]] = {
+    "text": "text",
+    "jsonl": "JSON lines",
+    "parquet": "Parquet",
+    "html": "HTML",
+    "xml": "XML",
+}
 _FOR_SHARDS: Final = ("out", "workers", "shard_index", "ray")
 _EXCLUSIVE: Final = {
     "shards": ("texts", "input", "output", "format", "nbest", "scores", "alignment", "terms", "prefix"),
@@ -138,12 +144,14 @@ class TranslateRequest:
         kind, source, output = self.kind, self.input, self.output
         if source and self.format is None:
             refuse_unsupported(source, ", or give --format text to translate its lines")
+        if kind in MARKUP:
+            self._check_markup()
         if kind == "text" and (self.field is not None or self.into is not None):
             what = f"{source} is" if source else "the input is"
             raise ValueError(f"--field and --into need JSON lines or Parquet, but {what} text: give --format jsonl")
         if kind == "text" and self.terms:
             raise ValueError("--terms needs JSON lines or Parquet, but the input is text: give --format jsonl")
-        if self.texts and kind != "text":
+        if self.texts and kind in ("jsonl", "parquet"):
             raise ValueError(f"--format {kind} needs a file or standard input: give --input instead of a text")
         if kind == "parquet" and (source is None or output is None or not source.is_file()):
             raise ValueError("Parquet needs an input file and an output file: give --input and --output")
@@ -151,6 +159,13 @@ class TranslateRequest:
         if other not in (None, kind) and (self.format is None or "parquet" in (other, kind)):
             title = _FORMAT_TITLES[kind]
             raise ValueError(f"--output {output}: the format is {title}, as in the input: change the extension")
+
+    def _check_markup(self) -> None:
+        title = _FORMAT_TITLES[self.kind]
+        for option in self._given("field", "into", "nbest", "scores", "alignment", "terms", "prefix"):
+            raise ValueError(f"{option} does not work with {title}: leave it out, or give --format text")
+        if not self.split:
+            raise ValueError(f"--no-split does not work with {title}: leave it out")
 
 
 def _is_file(text: str) -> bool:

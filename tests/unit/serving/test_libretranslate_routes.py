@@ -40,6 +40,18 @@ def test_alternatives_are_further_translations(demo: ServiceHarness) -> None:
     assert [len(some) for some in several["alternatives"]] == [2, 2]
 
 
+def test_html_keeps_its_tags_and_only_text_is_translated(demo: ServiceHarness) -> None:
+    german, morning = demo.translate(STATION, "Good morning.")
+    page = f'<p class="a &gt; b">{STATION}</p>\n<pre>{STATION}</pre><!-- c --><ul><li><b>Good morning.</b><li></ul>'
+    one = translated(demo, q=page, format="html", alternatives=1)
+    assert one["translatedText"] == page.replace(f">{STATION}</p>", f">{german}</p>").replace("Good morning.", morning)
+    assert "<pre>" in one["alternatives"][0]
+    several = translated(demo, q=[page, "", "<br>", "The <i>old</i> house &amp; garden"], format="html", source="auto")
+    assert several["translatedText"][:3] == [one["translatedText"], "", "<br>"]
+    assert [several["translatedText"][3].count(part) for part in ("<i>", "</i>", "&amp;")] == [1, 1, 1]
+    assert several["detectedLanguage"][0]["language"] == "en"
+
+
 def test_the_language_can_be_found_out(demo: ServiceHarness) -> None:
     one = translated(demo, q=STATION, source="auto")
     assert one["detectedLanguage"]["language"] == "en"
@@ -60,7 +72,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "no text": ({"source": "en", "target": "de"}, 400, "q: Field required"),
     "no target": ({"q": "a", "source": "en"}, 400, "target: Field required"),
     "a number": ({"q": 7, "source": "en", "target": "de"}, 400, "q.str: Input should be a valid string"),
-    "HTML": ({"q": "a", "source": "en", "target": "de", "format": "html"}, 400, "format: Input should be 'text'"),
+    "a format": ({"q": "a", "source": "en", "target": "de", "format": "xml"}, 400, "format: Input should be 'text'"),
     "fewer than none": ({"q": "a", "source": "en", "target": "de", "alternatives": -1}, 400, "alternatives: "),
     "too many": ({"q": "a", "source": "en", "target": "de", "alternatives": 10}, 400, "give at most 9"),
     "an unknown source": ({"q": "a", "source": "fr", "target": "de"}, 404, "no model from 'fr' to 'de'"),
