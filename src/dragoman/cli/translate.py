@@ -30,12 +30,20 @@ def translate(
     to: ToOption = None,
     input_: Annotated[
         Path | None,
-        _file("FILE", "Translate FILE: text, .html, .xml, .jsonl or .parquet; also .gz and .zst.", "--input"),
+        _file(
+            "FILE",
+            "Translate FILE: text, .html, .xml, .md, .srt, .po, .jsonl or .parquet; also .gz and .zst.",
+            "--input",
+        ),
     ] = None,
     output: Annotated[Path | None, output_option("Write to FILE instead of standard output.", "Files")] = None,
     format_: Annotated[
         str | None,
-        _file("text|html|xml|jsonl|parquet", "Format of input and output; default: by file extension.", "--format"),
+        _file(
+            "text|html|xml|markdown|srt|po|jsonl|parquet",
+            "Format of input and output; default: by file extension.",
+            "--format",
+        ),
     ] = None,
     field: Annotated[str | None, _file("NAME", "JSON or Parquet field to translate; default: text.")] = None,
     into: Annotated[str | None, _file("NAME", "JSON or Parquet field to add; default: translation.")] = None,

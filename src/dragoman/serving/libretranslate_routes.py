@@ -108,10 +108,10 @@ def create_router(service: Service) -> APIRouter:
         to = service.choose_language(model, body.target)
         aligns = model.aligns and any(any(page.has_tags) for page in pages)
         options = TranslationOptions(model.name, model.sha256, to, num_best=1 + body.alternatives, alignment=aligns)
-        results: Sequence[DocumentTranslation | HtmlTranslation]
-        results = await context.translate(texts, options, source=source)
+        found = await context.translate(texts, options, source=source)
+        results: Sequence[DocumentTranslation | HtmlTranslation] = found
         if pages:
-            results = [HtmlTranslation(*result, page) for result, page in zip(results, pages, strict=True)]
+            results = [HtmlTranslation(*result, page) for result, page in zip(found, pages, strict=True)]
         return JSONResponse(_format(body, results, source), headers={"x-model-sha256": model.sha256})
 
     @router.post("/detect", summary="Detect a language", **_document(LibreDetectRequest, 400, 401, 413, 429))

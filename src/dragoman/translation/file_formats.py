@@ -17,8 +17,8 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 from dragoman.io.durable import Sink
 from dragoman.io.streams import CODECS, check_text, uncompressed_suffix
 
-FormatName = Literal["text", "jsonl", "parquet", "html", "xml"]
-MARKUP: Final = ("html", "xml")
+FormatName = Literal["text", "jsonl", "parquet", "html", "xml", "markdown", "srt", "po"]
+MARKUP: Final = ("html", "xml", "markdown", "srt", "po")
 """Formats of whole documents, whose markup stays as it is."""
 
 Write = Callable[[bytes], object]
@@ -36,6 +36,12 @@ _BY_SUFFIX: Final[dict[str, FormatName]] = {
     ".htm": "html",
     ".xhtml": "html",
     ".xml": "xml",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".srt": "srt",
+    ".vtt": "srt",
+    ".po": "po",
+    ".pot": "po",
 }
 _FIXES: Final = {
     "convert the file to JSON lines or Parquet": (".csv", ".tsv"),

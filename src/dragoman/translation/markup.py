@@ -6,7 +6,7 @@ is broken. Here every byte outside the translated texts is kept. Does not import
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from typing import Final, Literal, NamedTuple
@@ -79,6 +79,13 @@ class Token(NamedTuple):
     """True if a tag without content separates words."""
 
 
+class TextCodec(NamedTuple):
+    """The functions that read text as it is written in a file, and write it."""
+
+    decode: Callable[[str], str] = str
+    encode: Callable[[str], str] = str
+
+
 class MarkupText(NamedTuple):
     """A text of a document with the tags and white space around it."""
 
@@ -127,7 +134,12 @@ class MarkupDocument:
 
 def parse_html(text: str) -> MarkupDocument:
     """Read HTML, a page or a fragment. Broken HTML is read too: a tag without its counterpart separates texts."""
-    return read_tokens(list(_tokens(text, _HTML)))
+    return read_tokens(html_tokens(text))
+
+
+def html_tokens(text: str) -> list[Token]:
+    """Return tags, texts and other markup, which together are the text."""
+    return list(_tokens(text, _HTML))
 
 
 def parse_xml(text: str) -> MarkupDocument:
@@ -205,17 +217,20 @@ def _mark_blocks(tokens: list[Token]) -> list[Token]:
     ]
 
 
-def read_tokens(tokens: Sequence[Token]) -> MarkupDocument:
-    """Divide tokens into texts with their inline tags, and markup between them."""
+def read_tokens(tokens: Sequence[Token], codec: TextCodec | None = None) -> MarkupDocument:
+    """Divide tokens into texts with their inline tags, and markup between them.
+
+    `codec` reads and writes text; None: text has entities.
+    """
     parts: list[str | MarkupText] = []
     run: list[Token] = []
     for token in _keep_elements(tokens):
         if token.is_block:
-            parts += [*_read_run(run), token.raw]
+            parts += [*_read_run(run, codec), token.raw]
             run = []
         else:
             run.append(token)
-    return MarkupDocument((*parts, *_read_run(run)))
+    return MarkupDocument((*parts, *_read_run(run, codec)))
 
 
 def _keep_elements(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -247,16 +262,16 @@ def _find_ends(tokens: Sequence[Token]) -> dict[int, int]:
     return ends
 
 
-def _read_run(run: Sequence[Token]) -> Iterator[str | MarkupText]:
+def _read_run(run: Sequence[Token], codec: TextCodec | None) -> Iterator[str | MarkupText]:
     """Yield the texts of tokens without a block between them, divided at tags without a counterpart."""
     pairs = _match_tags(run)
     start = 0
     for i, token in enumerate(run):
         if token.kind in ("open", "close") and i not in pairs:
-            yield from _read_text(run[start:i], pairs, start)
+            yield from _read_text(run[start:i], pairs, start, codec)
             yield token.raw
             start = i + 1
-    yield from _read_text(run[start:], pairs, start)
+    yield from _read_text(run[start:], pairs, start, codec)
 
 
 def _match_tags(run: Sequence[Token]) -> dict[int, int]:
@@ -279,7 +294,9 @@ def _match_tags(run: Sequence[Token]) -> dict[int, int]:
     return dict(whole) | {j: i for i, j in whole}
 
 
-def _read_text(run: Sequence[Token], pairs: dict[int, int], offset: int) -> Iterator[str | MarkupText]:
+def _read_text(
+    run: Sequence[Token], pairs: dict[int, int], offset: int, codec: TextCodec | None
+) -> Iterator[str | MarkupText]:
     """Yield one text with its tags, or its markup if there is nothing to translate."""
     raw = "".join(token.raw for token in run)
     first, last = 0, len(run)
@@ -293,7 +310,7 @@ def _read_text(run: Sequence[Token], pairs: dict[int, int], offset: int) -> Iter
         else:
             break
     inner = run[first:last]
-    reader = _TextReader(inner, {i - offset - first: j - offset - first for i, j in pairs.items()})
+    reader = _TextReader(inner, {i - offset - first: j - offset - first for i, j in pairs.items()}, codec)
     tagged = reader.read()
     if tagged is None:
         yield raw
@@ -314,6 +331,7 @@ class _TextReader:
 
     run: Sequence[Token]
     pairs: dict[int, int]
+    codec: TextCodec | None = None
     text: str = ""
     before: str = ""
     """White space before the text."""
@@ -332,7 +350,7 @@ class _TextReader:
         tags = self._read(0, len(self.run))
         stripped = self.text.rstrip(" ")
         tags = tuple(_limit(tag, len(stripped)) for tag in tags)
-        return TaggedText(stripped, tags, _Escape(self.spellings))
+        return TaggedText(stripped, tags, self.codec.encode if self.codec else _Escape(self.spellings))
 
     def _read(self, start: int, end: int) -> tuple[InlineTag, ...]:
         tags: list[InlineTag] = []
@@ -414,6 +432,9 @@ class _TextReader:
             self.before = raw[: len(raw) - len(raw.lstrip(_BLANK))]
         if index == len(self.run) - 1:
             self.after = raw[len(raw.rstrip(_BLANK)) :]
+        if self.codec:
+            self._add_text(self.codec.decode(raw))
+            return
         position = 0
         for entity in _ENTITY.finditer(raw):
             self._add_text(raw[position : entity.start()])

@@ -1,6 +1,6 @@
 """Translate the texts of a document in markup, and put its inline tags around the linked words. No torch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -9,11 +9,18 @@ from dragoman.translation.file_formats import FormatName
 from dragoman.translation.inline_tags import TranslatedSentence
 from dragoman.translation.markup import MarkupDocument, parse_html, parse_xml
 from dragoman.translation.results import TextTranslation
+from dragoman.translation.text_formats import parse_markdown, parse_po, parse_subtitles
 
 _TEXTS: Final = 64
 """The number of texts whose words are linked at once."""
 
-_PARSERS: Final = {"html": parse_html, "xml": parse_xml}
+_PARSERS: Final[dict[FormatName, Callable[[str], MarkupDocument]]] = {
+    "html": parse_html,
+    "xml": parse_xml,
+    "markdown": parse_markdown,
+    "srt": parse_subtitles,
+    "po": parse_po,
+}
 
 
 def parse_document(text: str, kind: FormatName, name: str = "") -> MarkupDocument:

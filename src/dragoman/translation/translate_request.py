@@ -17,6 +17,9 @@ _FORMAT_TITLES: Final[dict[FormatName, str]] = {
     "parquet": "Parquet",
     "html": "HTML",
     "xml": "XML",
+    "markdown": "Markdown",
+    "srt": "subtitles",
+    "po": "gettext",
 }
 _FOR_SHARDS: Final = ("out", "workers", "shard_index", "ray")
 _EXCLUSIVE: Final = {
