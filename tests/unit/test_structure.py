@@ -92,8 +92,8 @@ SHARED_FILE_NAMES = {"__init__.py", "config.py"}
 FORBIDDEN = r"asked|said|told|wish|wishes|crew|door|spoken|ears|mend|mended|knock|borne|newcomer|heard|unheard|whoever"
 """Words of an earlier dialect: docs/design.md has the field's words for them."""
 
-QUOTED = ["`asked.json` before"]
-"""Example sentences and former names that may contain them."""
+QUOTED = ["`asked.json` before", "fails as told"]
+"""Example sentences, former names and a verdict of the lab that may contain them."""
 
 
 def duplicates(names: list[tuple[str, str]]) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from dragoman.cli import lab
 from dragoman.cli.command import DragomanCommand, DragomanGroup, TextCommand
 from dragoman.cli.verbosity import with_verbosity
 from dragoman.version import __version__
@@ -61,6 +62,7 @@ for _panel, _names in _PANELS.items():
         app.command(_name, rich_help_panel=_panel, cls=TextCommand if _name in _WITH_TEXT else DragomanCommand)(
             _command
         )
+app.add_typer(lab.app, name="lab", rich_help_panel="Look inside")
 
 
 def _show_version(is_given: bool) -> bool:

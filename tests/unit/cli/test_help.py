@@ -9,8 +9,17 @@ from typer.testing import CliRunner
 
 from dragoman.cli.main import app
 
-COMMANDS: dict[str, Any] = typer.main.get_group(app).commands
 ROOT = "dragoman"
+
+
+def flatten(commands: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Return all commands by name, such as `train` or `lab run`."""
+    named = {f"{before}{name}": command for name, command in commands.items()}
+    inner = [flatten(command.commands, f"{name} ") for name, command in named.items() if hasattr(command, "commands")]
+    return {name: command for group in (named, *inner) for name, command in group.items()}
+
+
+COMMANDS = flatten(typer.main.get_group(app).commands)
 
 READ = {"--source", "--target", "--pairs", "--reference", "--input", "--gold", "--texts", "--trace", "--keys"}
 READ |= {"--held-out-source", "--held-out-target", "--held-out-pairs", "--glossary", "--keep-source"}
@@ -30,7 +39,9 @@ def options(command: str) -> list[Any]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example(command: str) -> None:
-    assert re.search(rf"^ {{2,}}dragoman {command}\b", shown(command, "--help").partition("Options")[0], re.MULTILINE)
+    assert re.search(
+        rf"^ {{2,}}dragoman {command}\b", shown(*command.split(), "--help").partition("Options")[0], re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -69,5 +80,6 @@ def test_every_command_with_a_model_takes_demo(command: str) -> None:
 
 def test_dash_h_and_the_command_help_show_the_help() -> None:
     assert shown("-h") == shown("--help") == shown("help")
+    assert shown("lab", "run", "-h") == shown("lab", "run", "--help")
     assert shown("train", "-h") == shown("train", "--help") == shown("help", "train")
     assert "example" in shown("help", "example")
