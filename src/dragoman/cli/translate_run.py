@@ -188,9 +188,7 @@ def _parquet_type(request: TranslateRequest) -> Any:
     return None if isinstance(value, str) else pa.infer_type([value])
 
 
-def _write(
-    request: TranslateRequest, translate: Callable[[Iterable[tuple[Any, str | None]]], Iterator[tuple[Any, Any]]]
-) -> None:
+def _write(request: TranslateRequest, translate: Callable[..., Any]) -> None:
     """Translate, and write the results: atomically to a file, or line by line to standard output."""
     output = request.output
     if output is None:

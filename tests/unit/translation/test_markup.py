@@ -189,6 +189,7 @@ PLACED = {
     "no letters": ("<td> 12 <b>&ndash;</b> </td>", "<td> 12 <b>&ndash;</b> </td>"),
     "an unknown entity": ("By &company; for you", "BY &company; FOR YOU"),
     "a lone tag": ("one <b>two <p>three</b> four", "ONE <b>TWO <p>THREE</b> FOUR"),
+    "crossing tags": ("<b>a <i>b</b> c</i> d", "<b>A <i>B</b> C</i> D"),
     "a lone bracket": ("one < two <3", "ONE &lt; TWO &lt;3"),
     "upper case": ("<P>one <B>two</b></P>", "<P>ONE <B>TWO</b></P>"),
     "a page": ("<!DOCTYPE html>\n<html><head><title>one</title></head>\n<body>two</body></html>\n",
