@@ -89,7 +89,7 @@ class Experiment:
     criteria: tuple[Criterion, ...]
     """The rule of the verdict, written before the run."""
     lesson: str
-    """The sentence that the textbook should have written."""
+    """The sentence that the textbook should have written; empty before the first full run."""
     measure: Callable[[int, bool], Measurement]
     """The measurement: a function of the seed, and of whether to take the smallest size."""
 

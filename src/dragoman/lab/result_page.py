@@ -75,7 +75,7 @@ def describe(result: ExperimentResult, picture: str) -> str:
 
 *The mean over {len(result.seeds)} seeds, with the range of the seeds as a shade.{small}*
 
-**Verdict: {result.verdict}.** {experiment.lesson}
+**Verdict: {result.verdict}.**{f" {experiment.lesson}" if experiment.lesson else ""}
 
 ```bash
 dragoman lab run {result.name} --seeds {len(result.seeds)}{" --smallest" * result.is_smallest}
