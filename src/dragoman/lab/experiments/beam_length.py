@@ -78,6 +78,9 @@ EXPERIMENT = Experiment(
         Criterion(number="length_plain", side="below", bound=0.97, reason="which are shorter"),
         Criterion(number="length_normalised", side="above", bound=0.97, reason="unless the length is divided out"),
     ),
-    lesson="",
+    lesson="On this model the bias is real and large: a beam of 64 writes translations a sixth shorter than greedy "
+    "search, some of them empty, and finds them more probable. Divided by the length they keep their length "
+    "on average, but with 12 sentences per seed the interval is too wide to say that the bias is gone: give "
+    "the beam size, the penalty and the spread together.",
     measure=measure,
 )
