@@ -1,5 +1,5 @@
 // The map and the cell that are looked at; every part reads the selection and may change it.
-import { mapsOf, type AttentionMap, type Head, type Kind, type Measure, type Rows, type Trace } from "./trace";
+import { KINDS, mapsOf, type AttentionMap, type Head, type Kind, type Measure, type Rows, type Trace } from "./trace";
 import { defaultChoice, hasMeasure, largestOf, viewMap, type Choice } from "./view";
 
 export class Selection {
@@ -57,7 +57,7 @@ export class Selection {
 
   /** Choose another layer; from the last layer of a kind on to the next kind. */
   moveLayer(by: number): void {
-    const all = this.trace.maps;
+    const all = KINDS.flatMap((kind) => mapsOf(this.trace, kind));
     const next = all[(all.indexOf(this.map) + by + all.length) % all.length]!;
     this.choose(next.kind, next.layer, this.head === "mean" || this.head < next.heads ? this.head : 0);
   }

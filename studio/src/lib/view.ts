@@ -75,7 +75,7 @@ export function hasMeasure(trace: Trace, measure: Measure): boolean {
 
 export function largestOf(values: Float32Array): number {
   let largest = 0;
-  for (const value of values) if (value > largest) largest = value;
+  for (let i = 0; i < values.length; i++) if (values[i]! > largest) largest = values[i]!;
   return largest;
 }
 
