@@ -110,16 +110,16 @@ def _print(result: "ExperimentResult", page: Path) -> None:
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results, as --out of `lab run`.")],
-    output: Annotated[Path | None, output_option("Write a page with pictures in a folder of its name: .md.")] = None,
+    output: Annotated[Path | None, output_option("Write a page about all results as .md, with pictures.")] = None,
 ) -> None:
     """Show the verdicts of all results in a folder, and write one page about them.
 
-    Results with other numbers of seeds stand side by side; the page has the claim, the rule, the numbers, a picture
-    and the verdict of each.
+    The page has the claim, the rule, the numbers, a picture and the verdict of each experiment. Its pictures and
+    numbers are in a folder with the name of the page, from which the report can be written again.
 
-    dragoman lab report lab/
+        dragoman lab report lab/
 
-    dragoman lab report lab/ --output verdicts.md
+        dragoman lab report lab/ --output verdicts.md
     """
     if output is not None:
         check_output_file("--output", output, (".md",))

@@ -82,17 +82,18 @@ def run_experiment(
     """
     experiment, mark, folder = load_experiment(name), fingerprint(name, is_smallest), out / name
     folder.mkdir(parents=True, exist_ok=True)
-    start, longest = time.monotonic(), 0.0
+    start = time.monotonic()
+    longest: float | None = None
     finished: list[SeedResult] = []
     for seed in range(num_seeds):
         progress(name, seed, num_seeds, "seeds")
         file = folder / f"seed-{seed}.json"
         result = _read_seed(file, mark)
         if result is None:
-            if seconds is not None and longest and time.monotonic() - start + longest > seconds:
+            if seconds is not None and longest is not None and time.monotonic() - start + longest > seconds:
                 break
             result = _measure(experiment, seed, mark, is_smallest)
-            longest = max(longest, result.seconds)
+            longest = max(longest or 0.0, result.seconds)
             write_durably(file, result.model_dump_json(indent=1).encode())
         finished.append(result)
         progress(name, seed + 1, num_seeds, "seeds")
