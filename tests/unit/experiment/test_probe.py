@@ -55,7 +55,7 @@ def same(one: Trace, other: Trace) -> bool:
 
 def read_back(trace: Trace, folder: Path) -> Trace:
     """As it comes out of a file, in one byte a weight."""
-    replace(trace, norms={}).save(folder / "again.trace")
+    replace(trace, norms={}).save(folder / "again.trace", is_compact=True)
     return Trace.load(folder / "again.trace")
 
 
