@@ -119,6 +119,10 @@ EXPERIMENT = Experiment(
         Criterion(number="calibration_few", side="below", bound=1, reason="it calibrates with few pairs"),
         Criterion(number="calibration_plenty", side="below", bound=1, reason="and with plenty"),
     ),
-    lesson="",
+    lesson="Whether smoothing hurts perplexity depends on the data. A model that overfits is so sure of its errors "
+    "that smoothing divides its perplexity by a thousand and lowers its calibration error by 30 %; a model "
+    "that sees new pairs all the time is calibrated without it, and smoothing makes its perplexity 2 % worse "
+    "and its calibration error three times as large. The accuracy did not change measurably in either case. "
+    "The paper's sentence is about a model with plenty of data.",
     measure=measure,
 )
