@@ -2,10 +2,11 @@
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
-from service_harness import ServiceHarness
+from service_harness import ServiceHarness, open_harness, write_model
 
 import dragoman
 from dragoman.api_schemas import ServiceResponse
@@ -65,14 +66,17 @@ def test_several_translations_come_best_first(demo: ServiceHarness) -> None:
     assert len({sentence.text, *(other.text for other in sentence.others)}) == 3
 
 
-def test_words_are_aligned_where_the_model_can(small: ServiceHarness, demo: ServiceHarness) -> None:
+def test_words_are_aligned_where_the_model_can(small: ServiceHarness, demo: ServiceHarness, tmp_path: Path) -> None:
     ((sentence,),) = [one.sentences for one in translate(small, texts=DOGS, alignment=True).translations]
     assert sentence.alignment
     assert all(0 <= source < 3 and 0 <= target < 3 for source, target in sentence.alignment)
-    assert refused(demo, texts=STATION, alignment=True) == (
-        400,
-        "the export has no alignment head: omit alignment, or give another model",
-    )
+    ((sentence,),) = [one.sentences for one in translate(demo, texts=STATION, alignment=True).translations]
+    assert sentence.alignment == ((0, 0), (1, 1), (2, 2), (3, 3))
+    with open_harness({"headless": write_model(tmp_path / "model", "headless", aligns=False)}) as headless:
+        assert refused(headless, texts=DOGS, alignment=True) == (
+            400,
+            "the export has no alignment head: omit alignment, or give another model",
+        )
 
 
 def test_beam_and_penalty_can_be_chosen_within_limits(small: ServiceHarness) -> None:
