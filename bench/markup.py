@@ -19,7 +19,7 @@ import time
 
 from report import option_parser, print_values
 
-from dragoman.translation.inline_tags import Links, TranslatedSentence
+from dragoman.translation.inline_tags import LinkedSentence, Links
 from dragoman.translation.markup import parse_html
 
 NAMES = ("b", "i", "a", "span")
@@ -115,7 +115,7 @@ def main() -> None:
         for name, links in zip(right, (case.links, case.noisy, None), strict=True):
             document = parse_html(case.source)
             (text,) = document.texts
-            result = document.join([[TranslatedSentence((0, len(text)), case.target, links)]])
+            result = document.join([[LinkedSentence((0, len(text)), case.target, links)]])
             found = read_elements(result)
             is_kept &= sorted(TAG.findall(result)) == sorted(TAG.findall(case.source))
             right[name] += sum(found.get(number) == case.expected(number) for number in range(len(case.spans)))

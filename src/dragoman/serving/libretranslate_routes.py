@@ -17,7 +17,7 @@ from dragoman.serving.languages import detect_languages
 from dragoman.serving.service import DETECT_CHARACTERS, DocumentTranslation, RequestContext, Service
 from dragoman.text.language_names import language_name
 from dragoman.translation.document import TextDocument
-from dragoman.translation.inline_tags import TranslatedSentence
+from dragoman.translation.inline_tags import LinkedSentence
 from dragoman.translation.markup import MarkupDocument, parse_html
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -82,7 +82,7 @@ class HtmlTranslation(NamedTuple):
             hypotheses = answer["hypotheses"]
             links = frozenset((i, j) for i, j in answer.get("alignment", ())) if not rank else None
             text = hypotheses[min(rank, len(hypotheses) - 1)]["text"]
-            sentences.append(TranslatedSentence(span, text, links))
+            sentences.append(LinkedSentence(span, text, links))
         return self.page.join(self.page.split_sentences(sentences))
 
 

@@ -24,7 +24,7 @@ _CODE_GAIN: Final = 3
 """Weight of a code in the choice of target words: it should stay inside its element."""
 
 
-class TranslatedSentence(NamedTuple):
+class LinkedSentence(NamedTuple):
     """A sentence of a text, its translation and its word links."""
 
     span: Span
@@ -62,7 +62,7 @@ class TaggedText:
     escape: Callable[[str], str] = str
     """Function that writes plain text as markup."""
 
-    def render(self, sentences: Sequence[TranslatedSentence]) -> str:
+    def render(self, sentences: Sequence[LinkedSentence]) -> str:
         """Return the translation with all tags."""
         words = _WordPair.of(self.text, sentences, _codes(self.tags))
         if not words.target:
@@ -127,7 +127,7 @@ class _WordPair:
     """The target words that have a code."""
 
     @staticmethod
-    def of(source_text: str, sentences: Sequence[TranslatedSentence], codes: Sequence[str]) -> "_WordPair":
+    def of(source_text: str, sentences: Sequence[LinkedSentence], codes: Sequence[str]) -> "_WordPair":
         document = TextDocument(source_text, tuple(sentence.span for sentence in sentences))
         text = document.join([sentence.text for sentence in sentences])
         source, target = ([word.span() for word in _WORD.finditer(side)] for side in (source_text, text))
@@ -160,13 +160,13 @@ def _word_at(words: Sequence[Span], position: int) -> int:
 
 
 def _link(
-    source_text: str, text: str, source: list[Span], target: list[Span], sentences: Sequence[TranslatedSentence]
+    source_text: str, text: str, source: list[Span], target: list[Span], sentences: Sequence[LinkedSentence]
 ) -> tuple[set[tuple[int, int]], dict[int, int]]:
     """Return the links of all sentences, with words counted over the whole text, and the first words of sentences."""
     links: set[tuple[int, int]] = set()
     first_words: dict[int, int] = {}
     position = source_end = 0
-    for (start, end), written, of_sentence in [*sentences, TranslatedSentence((len(source_text),) * 2, "")]:
+    for (start, end), written, of_sentence in [*sentences, LinkedSentence((len(source_text),) * 2, "")]:
         begin = text.index(written, position + start - source_end)
         links.update(zip(_between(source, source_end, start), _between(target, position, begin), strict=False))
         position, source_end = begin + len(written), end

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
 
 from dragoman.translation.document import Span
-from dragoman.translation.inline_tags import InlineTag, TaggedText, TranslatedSentence
+from dragoman.translation.inline_tags import InlineTag, LinkedSentence, TaggedText
 
 TokenKind = Literal["text", "open", "close", "void", "other"]
 
@@ -110,7 +110,7 @@ class MarkupDocument:
         """True for each text that has inline tags."""
         return [bool(part.tagged.tags) for part in self.parts if not isinstance(part, str)]
 
-    def join(self, translations: Sequence[Sequence[TranslatedSentence]]) -> str:
+    def join(self, translations: Sequence[Sequence[LinkedSentence]]) -> str:
         """Return the document with the translated sentences of each text."""
         following = iter(translations)
         return "".join(
@@ -118,9 +118,9 @@ class MarkupDocument:
             for part in self.parts
         )
 
-    def split_sentences(self, sentences: Sequence[TranslatedSentence]) -> list[list[TranslatedSentence]]:
+    def split_sentences(self, sentences: Sequence[LinkedSentence]) -> list[list[LinkedSentence]]:
         """Return the sentences of each text, from those of all texts joined by newlines."""
-        found: list[list[TranslatedSentence]] = []
+        found: list[list[LinkedSentence]] = []
         following, start = 0, 0
         for text in self.texts:
             some = []

@@ -6,7 +6,7 @@ from typing import Final
 
 from dragoman.translation.apply_glossary import LinksOf
 from dragoman.translation.file_formats import FormatName
-from dragoman.translation.inline_tags import TranslatedSentence
+from dragoman.translation.inline_tags import LinkedSentence
 from dragoman.translation.markup import MarkupDocument, parse_html, parse_xml
 from dragoman.translation.results import TextTranslation
 from dragoman.translation.text_formats import parse_markdown, parse_po, parse_subtitles
@@ -40,7 +40,7 @@ def join_translations(
 
 def _link(
     document: MarkupDocument, translations: Iterator[TextTranslation], links_of: LinksOf | None
-) -> Iterator[list[TranslatedSentence]]:
+) -> Iterator[list[LinkedSentence]]:
     """Yield the translated sentences of each text, with word links if the text has tags."""
     has_tags = iter(document.has_tags)
     while texts := list(islice(translations, _TEXTS)):
@@ -50,4 +50,4 @@ def _link(
         links = iter(links_of([one.source for one in sentences], written) if links_of and sentences else ())
         for text, tags in zip(texts, tagged, strict=True):
             pairs = zip(text.document.spans, text.sentences, strict=True)
-            yield [TranslatedSentence(span, one.text, next(links, None) if tags else None) for span, one in pairs]
+            yield [LinkedSentence(span, one.text, next(links, None) if tags else None) for span, one in pairs]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.translation.document import TextDocument
-from dragoman.translation.inline_tags import TranslatedSentence
+from dragoman.translation.inline_tags import LinkedSentence
 from dragoman.translation.markup import MarkupDocument, parse_html, parse_xml
 
 VOID = ("br", "img", "wbr")
@@ -29,7 +29,7 @@ def translate(document: MarkupDocument, sentence_of: Callable[[str], Translation
     return document.join(
         [
             [
-                TranslatedSentence(span, *sentence_of(sentence))
+                LinkedSentence(span, *sentence_of(sentence))
                 for span, sentence in zip(text.spans, text.sentences, strict=True)
             ]
             for text in texts
@@ -240,9 +240,7 @@ def test_content_that_the_translation_lost_is_written_nevertheless() -> None:
 def test_the_texts_of_a_document_can_be_translated_as_one() -> None:
     document = parse_html("<p>One <b>two</b>.</p><p>---</p><p>Three. <i>Four</i>.</p>")
     whole = TextDocument.of("\n".join(document.texts))
-    sentences = [
-        TranslatedSentence(span, text.upper()) for span, text in zip(whole.spans, whole.sentences, strict=True)
-    ]
+    sentences = [LinkedSentence(span, text.upper()) for span, text in zip(whole.spans, whole.sentences, strict=True)]
     assert (
         document.join(document.split_sentences(sentences))
         == "<p>ONE <b>TWO</b>.</p><p>---</p><p>THREE. <i>FOUR</i>.</p>"

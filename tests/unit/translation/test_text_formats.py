@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from dragoman.translation.document import TextDocument
-from dragoman.translation.inline_tags import TranslatedSentence
+from dragoman.translation.inline_tags import LinkedSentence
 from dragoman.translation.markup import MarkupDocument
 from dragoman.translation.text_formats import parse_markdown, parse_po, parse_subtitles
 
@@ -19,7 +19,7 @@ def upper(document: MarkupDocument) -> str:
     """Return the document with its sentences in upper case."""
     texts = [TextDocument.of(text) for text in document.texts]
     return document.join(
-        [[TranslatedSentence(span, text.text[slice(*span)].upper()) for span in text.spans] for text in texts]
+        [[LinkedSentence(span, text.text[slice(*span)].upper()) for span in text.spans] for text in texts]
     )
 
 
@@ -135,7 +135,7 @@ PIECES = st.sampled_from(
 def test_any_text_is_read_and_nothing_is_lost(parse: Callable[[str], MarkupDocument], text: str) -> None:
     document = parse(text)
     texts = [TextDocument.of(one) for one in document.texts]
-    same = document.join([[TranslatedSentence(span, one.text[slice(*span)]) for span in one.spans] for one in texts])
+    same = document.join([[LinkedSentence(span, one.text[slice(*span)]) for span in one.spans] for one in texts])
     assert Counter("".join(same.split())) >= Counter("".join(text.split()))
 
 
