@@ -23,4 +23,4 @@ def test_the_guide_names_every_option() -> None:
 def test_every_option_stands_in_a_panel_with_those_of_its_kind() -> None:
     command = typer.main.get_group(app).commands["translate"]
     alone = {option.opts[0] for option in command.params if getattr(option, "rich_help_panel", None) is None}
-    assert alone == {"model", "text", "--quiet", "--verbose"}
+    assert alone == {"model", "text", "--to", "--quiet", "--verbose"}
