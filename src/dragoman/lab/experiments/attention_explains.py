@@ -116,8 +116,8 @@ EXPERIMENT = Experiment(
         Criterion(number="one_head", side="above", bound=0.25, reason="a single head shows a dependence"),
         Criterion(number="correlation", side="above", bound=0.5, reason="attention and occlusion agree"),
     ),
-    lesson="Attention as a whole matters: permuted, it moves two thirds of the predicted probability. But the "
-    "weights rank the source tokens only loosely as occlusion does (rank correlation 0.29), so a bright cell "
+    lesson="Attention as a whole matters: permuted, it moves most of the predicted probability. But the "
+    "weights rank the source tokens only loosely as occlusion does (a rank correlation of about 0.3), so a bright cell "
     "is not proof that the word decided. A single head is not the explanation: which head is permuted matters "
     "so much (total variation distance from seed to seed) that the rule leaves it open. Show a map with the "
     "effect of removing what it points at.",
