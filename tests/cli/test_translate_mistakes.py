@@ -117,7 +117,10 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "half a character": (lambda _: [MODEL, os.fsdecode(b"two \xff")], "not valid UTF-8"),
     "a gzip file that is none": (with_input(b"two\n", "a.gz"), "a.gz: not gzip"),
     "Parquet by another name": (with_input(b"PAR1", "a.en"), "rename the file to .parquet, or give --format parquet"),
-    "an unknown format": (given("--format", "csv"), "--format csv: give text, jsonl or parquet"),
+    "an unknown format": (
+        given("--format", "csv"),
+        "--format csv: give text, jsonl, parquet, html, xml, markdown, srt or po",
+    ),
     "an unknown engine": (given("a", "--engine", "onnx"), "--engine onnx: give auto, ctranslate2 or torch"),
     "an unknown way to compute": (
         given("a", "--compute", "int4"),
