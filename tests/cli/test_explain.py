@@ -30,7 +30,7 @@ def test_without_anything_else_it_is_the_longest_word_in_the_demos_first_layer()
     assert lines[0] == "How one attention head looks from “apple”"
     assert "Word: apple (the longest word)." in lines
     assert "Attention: encoder.layers.0.self_attention, layer 0 of 3 counted from 0." in lines
-    assert sum(line.split(".")[0].isdigit() for line in lines) == 10
+    assert sum(line.split(".")[0].isdigit() for line in lines) == 11  # the norm comes first
     assert "\x1b" not in done.stdout
     assert max(map(len, lines)) <= 80
 

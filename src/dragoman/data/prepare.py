@@ -13,7 +13,7 @@ The hash of a pair selects its shard, so that a shard is a random sample of its 
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,6 +57,8 @@ WORK: Final = ".workshop"
 REPORT: Final = "report.json"
 _MINED_PAIRS: Final = 200_000
 """The maximum number of pairs that phrases are mined from; more take minutes and add rare words."""
+_HASHED_AT_ONCE: Final = 500_000_000
+"""The number of bytes up to which hashing shows no progress: about a second."""
 _VERIFIED_SHARDS: Final = 8
 """The number of shards whose SHA-256 is checked when a run starts from a complete folder."""
 
@@ -142,7 +144,7 @@ class _Preparation:
     def finish(self, settings: Settings) -> None:
         """Run all stages that are not complete, and write the manifest last."""
         config, folder = self.config, self.folder
-        hashes = self._hash(list(settings["files"]))
+        hashes = self._hash(settings["files"])
         chunked = [self._read(corpus) for corpus in config.corpora]
         held_out = hold_out(config.held_out, config.clean) if config.held_out else None
         reports = {part.corpus.name: self._clean(part, held_out) for part in chunked}
@@ -168,12 +170,14 @@ class _Preparation:
         settings = {**settings, "hashes": hashes}
         Manifest(corpora=tuple(corpora), vocabulary=vocabulary, settings=settings, counts=counts).save(folder)
 
-    def _hash(self, files: Sequence[str]) -> dict[str, str]:
+    def _hash(self, stamps: Mapping[str, Sequence[int]]) -> dict[str, str]:
         """Return the SHA-256 of each input file, by which a copy of it is known later."""
-        hashes: list[str] = []
+        files, hashes = list(stamps), list[str]()
+        takes_seconds = sum(num_bytes for num_bytes, _ in stamps.values()) > _HASHED_AT_ONCE
         for sha256 in self.do(partial(_hash_input, files), range(len(files))):
             hashes.append(sha256)
-            self.progress("hash the files", len(hashes), len(files), "files")
+            if takes_seconds:
+                self.progress("hash the files", len(hashes), len(files), "files")
         return dict(zip(files, hashes, strict=True))
 
     def _read(self, corpus: CorpusConfig) -> ChunkedCorpus:
