@@ -23,7 +23,7 @@ pytestmark = pytest.mark.learning
 
 VOCABULARY = 32
 SHORTEST, LONGEST = 4, 16
-SECONDS = 150.0  # 60 to 70 without run-time checks of shapes, and 95 with them on a slow core
+SECONDS = 90.0
 HELD_OUT = 1000
 
 TRANSFORMER = TransformerConfig(

@@ -47,8 +47,10 @@ def backtranslate(
         raise ValueError("--weight 0 would leave the pairs out: give a weight above 0")
     found = find_shards(shards, out)
     folder = model_folder(model)
-    options = {"shards": shards, "out": out, "workers": workers, "field": field, "beam": beam, "split": False}
-    run_shards(TranslateRequest(folder, to=to, **options))  # type: ignore[arg-type]
+    request = TranslateRequest(
+        folder, to=to, shards=shards, out=out, workers=workers, field=field, beam=beam, split=False
+    )
+    run_shards(request)
     manifests = {shard: load_manifest(out / shard.name) for shard in found}
     filled = [shard for shard, manifest in manifests.items() if manifest and manifest.rows]
     if not filled:

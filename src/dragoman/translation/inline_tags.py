@@ -77,12 +77,12 @@ class TaggedText:
     ) -> str:
         """Return the characters from start to end of the translation with the tags in them."""
         pieces: list[str] = []
-        last, is_eating = start, False
+        last, follows_gap = start, False
         for tag in sorted(tags, key=lambda tag: places.get(id(tag), (start, start))):
             first, stop = places.get(id(tag), (start, start))
             before = words.text[last:first]
-            before = before.lstrip() if is_eating else before
-            is_eating = tag.gap is not None
+            before = before.lstrip() if follows_gap else before
+            follows_gap = tag.gap is not None
             if tag.gap is not None:
                 before = before.rstrip()
                 opens = tag.gap[0] if pieces or before else ""
@@ -95,7 +95,7 @@ class TaggedText:
                 pieces += [self._text(before, words), tag.opening, inner, tag.closing]
             last = stop
         rest = words.text[last:end]
-        return "".join([*pieces, self._text(rest.lstrip() if is_eating else rest, words)])
+        return "".join([*pieces, self._text(rest.lstrip() if follows_gap else rest, words)])
 
     def _text(self, text: str, words: "_WordPair") -> str:
         """Return text of the translation as markup, without codes whose content is written elsewhere."""
