@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bundle import Export, open_bundle, write_bundle
-from dragoman.bundle.writing import store_export
+from dragoman.bundle import Export, demo_folder, open_bundle, write_bundle
+from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.bundle.writing import store_alignment_heads, store_export
 from dragoman.export.ctranslate2 import weights_file
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
@@ -242,8 +243,11 @@ def test_without_torch_it_says_what_to_install() -> None:
     assert done.stderr.endswith(": pip install 'dragoman[train]'\n")
 
 
-def test_links_without_torch_say_what_needs_it() -> None:
-    done = without(TRAINING, "demo", "A dog.", "--alignment")
+def test_links_without_torch_say_what_needs_it(tmp_path: Path) -> None:
+    by_norms = AlignmentHead(layer="decoder.layers.0.cross_attention", head=2, measure="norm")
+    model = Path(shutil.copytree(demo_folder(), tmp_path / "model"))
+    store_alignment_heads(model, (by_norms,))
+    done = without(TRAINING, str(model), "A dog.", "--alignment")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "error: --alignment: CTranslate2 returns attention weights, but the stored heads use norms, "

@@ -78,6 +78,8 @@ class TextCommand(DragomanCommand):
 class DragomanGroup(TyperGroup):
     """The group of all commands. `dragoman help COMMAND` is `dragoman COMMAND --help`."""
 
+    context_class = typer.Context  # as the commands declare it: Typer would pass its base class
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [*args[1:2], "--help"] if args[:1] == ["help"] else args)
 

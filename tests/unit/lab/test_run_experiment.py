@@ -56,7 +56,7 @@ def test_no_seed_is_begun_when_the_time_is_up_and_the_next_call_goes_on(tmp_path
     assert len(run_experiment(NAME, tmp_path, 3, seconds=1e-9, is_smallest=True).seeds) == 1
     assert len(run_experiment(NAME, tmp_path, 3, seconds=1e-9, is_smallest=True).seeds) == 2
     start = time.monotonic()
-    assert len(run_experiment(NAME, tmp_path, 3, seconds=3600, is_smallest=True).seeds) == 3
+    assert len(run_experiment(NAME, tmp_path, 3, seconds=3600.0, is_smallest=True).seeds) == 3
     assert time.monotonic() - start < 3600
 
 
