@@ -7,8 +7,8 @@ protected. The texts are a table with a header and the columns category, trainin
 training text; new), english, german and german_2. Scores use both references. BLEU counts sequences of up to four
 words, so it is 0 in a category of shorter texts.
 
---dev scores BLEU on a corpus of one reference four times: as it is; in upper case and in title case, source and
-reference alike; and with typing errors in the source alone, about one per 8 words. A line has the same errors in every
+--dev scores BLEU on a corpus of one reference four times: as it is; in upper case, source and reference alike; and with
+the source alone in title case, or with typing errors, about one per 8 words. A line has the same errors in every
 run, with and without --lines.
 """
 

@@ -58,13 +58,13 @@ class Model:
 
     All methods that translate take the same options. `split`: split a text into sentences and keep its layout; if
     False, each line is one sentence, as in a test set. `protect`: keep placeholders, tags, addresses, code and emoji
-    unchanged, and the digits of numbers; None: if the model translates between languages. `prefix`: the beginning of
-    the translation, for a single sentence. `glossary`: terms that translations use, as a mapping of source terms to
-    target terms, or the path of a table with a source term, a tab and a target term per line. `sample`: sample a
-    translation instead of searching for the best: True, or options such as `{"temperature": 0.8, "top_k": 10, "top_p":
-    0.9, "seed": 1}`; the same seed and sentence give the same translation in every batch. Sampling needs torch.
-    `window`: the number of sentences translated at once; a stream holds at most two windows. `progress`: called with
-    the number of texts done.
+    unchanged, and the digits of numbers, and translate capitals by their usual letter case; None: if the model
+    translates between languages. `prefix`: the beginning of the translation, for a single sentence. `glossary`: terms
+    that translations use, as a mapping of source terms to target terms, or the path of a table with a source term, a
+    tab and a target term per line. `sample`: sample a translation instead of searching for the best: True, or options
+    such as `{"temperature": 0.8, "top_k": 10, "top_p": 0.9, "seed": 1}`; the same seed and sentence give the same
+    translation in every batch. Sampling needs torch. `window`: the number of sentences translated at once; a stream
+    holds at most two windows. `progress`: called with the number of texts done.
     """
 
     def __init__(self, bundle: Bundle, options: EngineOptions | None = None) -> None:

@@ -58,7 +58,8 @@ def translate(
         bool | None,
         _handling(
             None,
-            "Keep addresses, placeholders, tags, code, emoji and digits; default: if the model translates languages.",
+            "Keep addresses, placeholders, tags, code, emoji and digits, and translate capitals by their usual "
+            "letter case; default: if the model translates languages.",
             "--protect/--no-protect",
         ),
     ] = None,

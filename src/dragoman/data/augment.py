@@ -24,7 +24,7 @@ class AugmentConfig(Config):
     """Pairs to add to the training pairs, as shares of their number (0.05: one for each twenty pairs)."""
 
     upper_case: Share = Field(0.0, description="copies with both sides in capitals")
-    title_case: Share = Field(0.0, description="copies with a capital at the start of each word")
+    title_case: Share = Field(0.0, description="copies with a capital at the start of each source word")
     typing_errors: Share = Field(0.0, description="copies with typing errors in the source")
     copied: Share = Field(0.0, description="copies with a made-up name, number, address or emoji on both sides")
     phrases: Share = Field(0.0, description="words and short phrases mined from the pairs by word alignment")

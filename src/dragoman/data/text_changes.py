@@ -37,8 +37,11 @@ def to_upper_case(pair: TextPair) -> TextPair:
 
 
 def to_title_case(pair: TextPair) -> TextPair:
-    """Return both sides with a capital at the start of each word."""
-    return TextPair(*(_WORD_START.sub(lambda start: start[1] + start[2].upper(), side) for side in pair))
+    """Return the source with a capital at the start of each word; the target is unchanged.
+
+    English titles are written so, those of most other languages are not.
+    """
+    return TextPair(_WORD_START.sub(lambda start: start[1] + start[2].upper(), pair.source), pair.target)
 
 
 def add_typing_errors(pair: TextPair, random: Generator) -> TextPair:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from dragoman.decoding.checks import check_text
@@ -21,6 +20,7 @@ from dragoman.translation.alternatives import complete
 from dragoman.translation.apply_glossary import GlossaryTranslator, LinksOf
 from dragoman.translation.document import TextDocument
 from dragoman.translation.glossary import Glossary
+from dragoman.translation.letter_case import restore_case, to_usual_case
 from dragoman.translation.protect import protect_prefixed, protect_sentences
 from dragoman.translation.results import SentenceTranslation, TextTranslation
 from dragoman.translation.translator import Submission, Translator
@@ -61,8 +61,9 @@ class Pipeline:
     """Translates a stream of texts, and yields the translations in input order.
 
     `split` splits a text into sentences and keeps the layout; otherwise each line is a sentence. `protect` keeps
-    placeholders, tags, addresses, code, emoji and numbers; None: if the model's bundle says so. A sentence is never
-    translated to nothing: its source is kept, and `SentenceTranslation.kept` is the reason.
+    placeholders, tags, addresses, code, emoji and numbers, and translates text in capitals and titles by its usual
+    letter case; None: if the model's bundle says so. A sentence is never translated to nothing: its source is kept, and
+    `SentenceTranslation.kept` is the reason.
     """
 
     translator: Translator
@@ -145,6 +146,10 @@ class Pipeline:
 
     def _submit(self, entries: _Entries[KeyT], num_read: int) -> _Window:
         sentences = [sentence for _, document in entries if document for sentence in document.sentences]
+        if self._protects:
+            source = self.translator.vocab.source
+            usual = {sentence: to_usual_case(sentence, source) for sentence in dict.fromkeys(sentences)}
+            return _Window(entries, self.translator.submit([usual[sentence] for sentence in sentences]), num_read)
         return _Window(entries, self.translator.submit(sentences), num_read)
 
     def _collect(self, window: _Window) -> Outputs[Any]:
@@ -155,9 +160,9 @@ class Pipeline:
         found = terms.apply(found, self._protects) if terms else found
         self.progress("translate", window.num_read)
         finished = (sentence.without_empty() for sentence in found)
-        sentences = map(terms.report, finished) if terms else finished
+        reported = map(terms.report, finished) if terms else finished
         return [
-            (key, document and TextTranslation(document, tuple(islice(sentences, len(document.spans)))))
+            (key, document and TextTranslation(document, tuple(map(restore_case, document.sentences, reported))))
             for key, document in window.entries
         ]
 

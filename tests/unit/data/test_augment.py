@@ -73,7 +73,7 @@ def texts(prepared: Prepared, corpus: int = 0) -> dict[TextPair, int]:
 def test_capitals() -> None:
     pair = TextPair("where's the straße, Tom?", "wo ist die »straße«, Tom?")
     assert to_upper_case(pair) == ("WHERE'S THE STRASSE, TOM?", "WO IST DIE »STRASSE«, TOM?")
-    assert to_title_case(pair) == ("Where's The Straße, Tom?", "Wo Ist Die »Straße«, Tom?")
+    assert to_title_case(pair) == ("Where's The Straße, Tom?", pair.target)
     assert to_title_case(TextPair("(an über-old  café)", "")).source == "(An Über-old  Café)"
 
 
