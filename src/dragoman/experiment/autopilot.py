@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
+from dragoman.data.augment import AugmentConfig
 from dragoman.data.corpus import CorpusConfig, find_languages
 from dragoman.data.order import BatchConfig
 from dragoman.data.prepare import suggested_size
@@ -52,6 +53,9 @@ _VALIDATION_SECONDS: Final = 20.0
 _VALIDATION_SHARE: Final = 0.04
 _SECONDS_PER_PAIR: Final = 0.02
 """The time in which one core translates a sentence with the tiny model."""
+
+_AUGMENT: Final = AugmentConfig(title_case=0.02, typing_errors=0.05, copied=0.02, phrases=0.05)
+"""What people type besides clean sentences. Capitals are translated by their usual letter case."""
 
 _NOT_LANGUAGES: Final = {"txt", "src", "tgt", "trg", "ref", "hyp", "tok", "raw", "bpe", "csv", "tsv", "out", "lst"}
 
@@ -260,7 +264,7 @@ def _choose_recipe(inputs: PlanInputs, corpora: Sequence[CorpusConfig], name: st
         target_language=target_language,
         data=DataSection(train=tuple(corpora), split=inputs.split, vocabulary=vocabulary),
         model=inputs.size.shape(_choose_dropout(inputs)),
-        training=_choose_batches(inputs),
+        training=_choose_batches(inputs).model_copy(update={"augment": _choose_augment(inputs, corpora)}),
         validation=ValidationSection(max_pairs=_choose_max_pairs(inputs), samples=min(3, inputs.split)),
     )
     return recipe.model_copy(update={"training": _choose_schedule(inputs, recipe)})
@@ -285,6 +289,13 @@ def _choose_batches(inputs: PlanInputs) -> TrainingConfig:
         optimizer=OptimizerConfig(clip=1.0),
         precision=inputs.precision,
     )
+
+
+def _choose_augment(inputs: PlanInputs, corpora: Sequence[CorpusConfig]) -> AugmentConfig:
+    """Return the pairs to add: for languages with enough pairs for texts of any kind, and time to read them often."""
+    are_languages = all(code and re.match(r"[a-z]{2}(?![a-z])", code) for code in guess_languages(corpora))
+    is_general = are_languages and inputs.census.pairs >= WHOLE_LANGUAGE_PAIRS and inputs.epochs >= MIN_EPOCHS
+    return _AUGMENT if is_general else AugmentConfig()
 
 
 def _choose_schedule(inputs: PlanInputs, recipe: Recipe) -> TrainingConfig:
@@ -366,6 +377,9 @@ def _explain_choices(inputs: PlanInputs, recipe: Recipe) -> Iterator[PlanChoice]
     sampling = training.subword_sampling
     reason = "words are cut differently each time they are read" if sampling else "no pair is read often"
     yield PlanChoice("subword sampling", f"{sampling:g}" if sampling else "none", reason)
+    if training.augment != AugmentConfig():
+        reason = "copies with typing errors, as a title or with other names, and single words: what people type"
+        yield PlanChoice("augmentation", f"{sum(training.augment.model_dump().values()):.0%} more pairs", reason)
     batches = training.batches_per_update
     size = f"{training.batch.tokens * batches:,} tokens in {batches} batch{'es' * (batches > 1)}"
     reason = "one for each process" if inputs.processes else "one for each core"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.data.augment import AugmentConfig
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.dates import dates
 from dragoman.experiment.autopilot import (
@@ -163,6 +164,23 @@ def test_regularisation_follows_how_often_a_pair_is_read(plan: object) -> None:
     assert chosen(600_000, 240 * HOUR) == (0.1, 0.0)
     assert chosen(90_000, 40 * MINUTE) == (0.1, 0.0)
     assert chosen(90_000, 10 * MINUTE) == (0.0, 0.0)
+
+
+def test_what_people_type_is_added_to_much_text_of_two_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(pairs: int, time: float, names: tuple[str, str]) -> AugmentConfig:
+        monkeypatch.setattr("dragoman.experiment.autopilot.take_census", lambda *_: census(pairs))
+        made = autopilot([CorpusConfig(source=names[0], target=names[1])], "run", time, MACHINE)
+        is_shown = "augmentation" in {choice.what for choice in made.choices}
+        assert is_shown == (made.recipe.training.augment != AugmentConfig())
+        return made.recipe.training.augment
+
+    nothing = AugmentConfig()
+    much = chosen(150_000, 4 * HOUR, ("a.en", "a.de"))
+    assert min(much.typing_errors, much.copied, much.phrases, much.title_case) > 0
+    assert chosen(90_000, 4 * HOUR, ("a.en", "a.de")) == nothing  # too few pairs
+    assert chosen(150_000, 5 * MINUTE, ("a.en", "a.de")) == nothing  # no time
+    assert chosen(150_000, 4 * HOUR, ("a.txt", "b.txt")) == nothing  # languages not known
+    assert chosen(150_000, 4 * HOUR, ("a.spelled", "a.phonemes")) == nothing
 
 
 def test_where_the_data_is_used_up_before_the_time_it_stops_by_itself(plan: object) -> None:
