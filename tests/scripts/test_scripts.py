@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from dragoman.bundle import demo_folder, open_bundle
+from dragoman.recipes.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -64,11 +67,31 @@ def test_studio_without_node_says_so(tmp_path: Path) -> None:
     assert done.stdout.startswith("no Node")
 
 
-def test_demo_export_keeps_the_weights(tmp_path: Path) -> None:
-    bundle = Path(shutil.copytree(demo_folder(), tmp_path / "bundle"))
+def test_make_demo_writes_a_recipe_that_begins_with_the_first_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_DATA", str(tmp_path))
+    shutil.copytree(demo_folder(), tmp_path / "first" / "bundle")
+    run(sys.executable, SCRIPTS / "make_demo.py", tmp_path, "--only", "recipe", "--time", "10m", "7m")
+    recipe = load_recipe(tmp_path / "second.yaml")
+    assert recipe.init is not None
+    assert recipe.init.bundle == str(tmp_path / "first")
+    assert (recipe.training.stop.time, recipe.training.augment.typing_errors) == (420.0, 0.1)
+    assert [corpus.links for corpus in recipe.data.train] == [
+        str(tmp_path / "first" / "links" / f"{name}.links") for name in ("tatoeba", "libreoffice")
+    ]
+
+
+def test_make_demo_installs_the_weights_of_the_second_training(tmp_path: Path) -> None:
+    trained = Path(shutil.copytree(demo_folder(), tmp_path / "second" / "bundle"))
     (tmp_path / "dev.en").write_text("Where is the dog?\n", encoding="utf-8")
-    run(sys.executable, SCRIPTS / "demo_export.py", tmp_path / "dev.en", "--bundle", bundle)
-    assert len(open_bundle(bundle).exports) == 1
+    options = ["--only", "install", "--demo", tmp_path / "demo", "--dev", tmp_path / "dev.en"]
+    run(sys.executable, SCRIPTS / "make_demo.py", tmp_path, *options)
+    installed = open_bundle(tmp_path / "demo")
+    assert (tmp_path / "demo" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+    assert len(installed.exports) == 1
+    assert not list((tmp_path / "demo").glob("*.bin"))
+    assert installed.card.command == "python scripts/make_demo.py FOLDER --eflomal eflomal-align"
 
 
 def test_try_argos_says_what_it_needs() -> None:
