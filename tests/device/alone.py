@@ -27,6 +27,7 @@ from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VOCABULARY = 37_000
+DEVICES = ("cpu", "standin")
 SENTENCES = ["two red dogs.", "four green women and three old tables."]
 
 
@@ -52,6 +53,12 @@ def updates(folder: Path) -> dict[str, Any]:
         found[name] = [list(run.losses.values()) for run in runs]
         assert all(weight.device.type == "standin" for weight in runs[1].trainer.model.parameters())
     return found
+
+
+def prefetched(folder: Path) -> dict[str, Any]:
+    """The number of processes that make batches ahead by default, and the losses with them."""
+    runs = {device: ToyRun(device, "transformer", folder / device, 50, loader_workers="auto") for device in DEVICES}
+    return {device: [run.num_workers, list(run.losses.values())] for device, run in runs.items()}
 
 
 def half(folder: Path) -> dict[str, Any]:
@@ -154,7 +161,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
     found = {"chosen": chosen(), "launches": launches(), "use": use()}
-    for part in (updates, half, memory, checkpoints):
+    for part in (updates, prefetched, half, memory, checkpoints):
         found[part.__name__] = part(folder / part.__name__)
     print(json.dumps(found))
 

@@ -25,6 +25,12 @@ def test_the_losses_are_those_of_the_cpu(found: dict[str, Any], case: str) -> No
     assert len(set(on_device)) == len(on_device)
 
 
+def test_another_process_makes_the_batches_of_an_accelerator(found: dict[str, Any]) -> None:
+    (cpu_workers, on_cpu), (device_workers, on_device) = (found["prefetched"][device] for device in ("cpu", "standin"))
+    assert (cpu_workers, device_workers) == (0, 1)
+    assert on_device == pytest.approx(on_cpu, rel=1e-6)
+
+
 def test_bfloat16_is_that_of_the_device(found: dict[str, Any]) -> None:
     assert found["half"]["dtypes"] == {"float32": ["torch.float32"], "bfloat16": ["torch.bfloat16"]}
     whole, half = found["half"]["losses"]["float32"], found["half"]["losses"]["bfloat16"]

@@ -1,5 +1,6 @@
 """A small training on any device: random batches, and the losses of all updates."""
 
+import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ class ToyRun:
             "validate_every": 20,
             "log_every": 1,
             "precision": "float32",
+            "loader_workers": 0,
         }
+        self.num_workers = 0
         self.losses: dict[int, float] = {}
         self.events: list[Event] = []
         seed_weights(1)
@@ -90,5 +93,6 @@ class ToyRun:
 
     def _note(self, event: Event) -> None:
         self.events.append(event)
+        self.num_workers = max(self.num_workers, len(multiprocessing.active_children()))
         if event["event"] == "update":
             self.losses[event["update"]] = event["loss"]

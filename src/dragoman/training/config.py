@@ -197,7 +197,11 @@ class TrainingConfig(Config):
     recompute: bool = Field(
         False, description="compute the layers again in the backward pass: less memory, a third more time"
     )
-    loader_workers: int = Field(0, ge=0, description="worker processes that prefetch batches; 0: none")
+    loader_workers: Literal["auto"] | Annotated[int, Field(ge=0)] = Field(
+        "auto",
+        description="worker processes that prefetch batches, per training process; auto: one for an accelerator, none "
+        "for a CPU, whose cores are needed for training",
+    )
     guard: GuardConfig = Field(GuardConfig(), description="rules for leaving out bad updates")
     log_every: int = Field(50, ge=1, description="updates between two log entries")
 

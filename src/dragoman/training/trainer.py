@@ -153,7 +153,7 @@ class Trainer(Stateful):
         own = updates(self.config.batches_per_update, self.group.world_size, self.group.rank, self.update)
         indices = (index for indices in own for index in indices)
         self.model.train()
-        loader = closing(load_batches(self.reader, indices, self.config.loader_workers))
+        loader = closing(load_batches(self.reader, indices, self._num_loader_workers))
         with self.requests.handle(), loader as batches:
             if self.parent and not self.best.scores:
                 self._validate_parent()
@@ -169,6 +169,11 @@ class Trainer(Stateful):
         if self.group.is_first:
             self.microbatches_file.unlink(missing_ok=True)
         return self.finish(reason)
+
+    @property
+    def _num_loader_workers(self) -> int:
+        chosen = self.config.loader_workers
+        return int(not is_cpu(self.gradients.device)) if chosen == "auto" else chosen
 
     @property
     def _components(self) -> dict[str, Stateful]:
