@@ -52,15 +52,14 @@ class ServiceProcess:
         return [json.loads(line) for line in list(self.lines) if line.startswith("{")]
 
     def engines(self) -> list[int]:
-        """Return the ids of the living engine processes."""
-        found = []
+        """Return the ids of the living engine processes, which are children of the service's fork server."""
+        parents = {}
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, IndexError, ValueError):
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                ours = int(fields[1]) == self.pid and fields[0] != "Z"
-                if ours and b"engine_process" in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-        return sorted(found)
+                if fields[0] != "Z" and b"engine_process" in (entry / "cmdline").read_bytes():
+                    parents[int(entry.name)] = int(fields[1])
+        return sorted(pid for pid, parent in parents.items() if parents.get(parent) == self.pid)
 
     def resident(self) -> int:
         """Return the bytes of memory of the HTTP process."""

@@ -32,7 +32,7 @@ from dragoman.recipes.recipe import load_recipe
 from dragoman.serving.app import create_app
 from dragoman.serving.config import ServiceConfig
 from dragoman.serving.engine_protocol import TranslationOptions
-from dragoman.serving.model_worker import ModelWorker
+from dragoman.serving.model_worker import LoadedModel, ModelWorker
 from dragoman.serving.service import Service
 from dragoman.text.vocab import EOS, Vocab
 from dragoman.training.parallel import Group
@@ -257,7 +257,7 @@ def test_shards_are_translated_into_one_language(trained: dict[str, Any]) -> Non
 
 
 def test_a_worker_of_the_service_translates_into_the_language_of_each_batch(trained: dict[str, Any]) -> None:
-    worker = ModelWorker("two", trained["run"])
+    worker = ModelWorker(LoadedModel.read("two", trained["run"]))
     assert worker.info.targets == ("de", "fr")
     assert worker.info.pairs == (("en", "de"), ("en", "fr"))
     for language, expected in (("de", "rot Hund"), ("fr", "rouge chien")):

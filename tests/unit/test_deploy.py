@@ -33,7 +33,7 @@ from dragoman.cli.serve import parse_limits
 from dragoman.serving import http_server
 from dragoman.serving.app import create_app
 from dragoman.serving.config import Limits, ServiceConfig, is_loopback
-from dragoman.serving.engine_pool import wait_or_kill
+from dragoman.serving.fork_server import wait_or_kill
 from dragoman.serving.run import JsonLog, run_service
 from dragoman.serving.service import Service
 from dragoman.version import __version__

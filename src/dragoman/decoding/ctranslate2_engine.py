@@ -18,7 +18,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import ctranslate2
 import numpy as np
@@ -55,6 +55,19 @@ _IMPOSSIBLE: Final = -1e9
 Rows = Sequence[Tokens]
 
 
+class ExportWeights(NamedTuple):
+    """An export in memory: its entry in the manifest and the content of its weights file."""
+
+    export: Export
+    content: bytes
+
+
+def read_export(bundle: Bundle, compute: Compute = "float32") -> ExportWeights:
+    """Read the export of a compute type; raise DamageError if it is not the one that was checked."""
+    export = _choose_export(bundle, compute)
+    return ExportWeights(export, _read_weights(bundle, export))
+
+
 class CTranslate2Engine:
     """An engine that runs a CTranslate2 model on token ids."""
 
@@ -71,11 +84,18 @@ class CTranslate2Engine:
 
     @staticmethod
     def load(
-        bundle: Bundle, threads: int | None = None, compute: Compute = "float32", device: str = AUTO
+        bundle: Bundle,
+        threads: int | None = None,
+        compute: Compute = "float32",
+        device: str = AUTO,
+        weights: ExportWeights | None = None,
     ) -> "CTranslate2Engine":
-        """Load the bundle's export of this compute type, or quantise its float32 export while loading."""
-        export = _choose_export(bundle, compute)
-        return CTranslate2Engine.of(bundle, export, _read_weights(bundle, export), threads, compute, device)
+        """Load the bundle's export of this compute type, or quantise its float32 export while loading.
+
+        With `weights`, which `read_export` has returned, no file is read.
+        """
+        export, content = weights or read_export(bundle, compute)
+        return CTranslate2Engine.of(bundle, export, content, threads, compute, device)
 
     @staticmethod
     def of(

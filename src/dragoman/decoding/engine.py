@@ -6,12 +6,15 @@ fast, and without torch. Options have the same meaning for both. torch is import
 
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from dragoman.bundle import Bundle
 from dragoman.decoding.hypothesis import Result, Tokens
 from dragoman.decoding.options import EngineOptions, SearchOptions
 from dragoman.device import choose_device, why_not_ctranslate2
+
+if TYPE_CHECKING:
+    from dragoman.decoding.ctranslate2_engine import ExportWeights
 
 
 @runtime_checkable
@@ -66,9 +69,16 @@ def search(
 
 
 def open_engine(
-    bundle: Bundle, search: SearchOptions, options: EngineOptions | None = None, is_sampling: bool = False
+    bundle: Bundle,
+    search: SearchOptions,
+    options: EngineOptions | None = None,
+    is_sampling: bool = False,
+    weights: "ExportWeights | None" = None,
 ) -> OpenEngine:
-    """Load the engine that the options name; `auto` prefers CTranslate2 if it supports the model and the options."""
+    """Load the engine that the options name; `auto` prefers CTranslate2 if it supports the model and the options.
+
+    `weights` are those of CTranslate2 if they are in memory already.
+    """
     options = options or EngineOptions()
     reason = None if options.engine == "torch" else _find_reason(bundle, search, is_sampling, options.device)
     if options.engine == "ctranslate2" and reason:
@@ -76,7 +86,8 @@ def open_engine(
     if options.engine != "torch" and reason is None:
         from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 
-        engine = CTranslate2Engine.load(bundle, options.threads, options.compute or "float32", options.device)
+        compute = options.compute or "float32"
+        engine = CTranslate2Engine.load(bundle, options.threads, compute, options.device, weights)
         if search.stop == "count":
             return OpenEngine(engine, search)
         warning = f"{bundle.folder}: CTranslate2 uses `stop: count`, not `stop: {search.stop}`: use torch for that"

@@ -58,6 +58,11 @@ class SentenceQueue:
             self._line_of(sentence)[sentence] = None
             self.cost += sentence.cost
 
+    def put_back(self, sentences: list[QueuedSentence]) -> None:
+        """Return sentences to the head of the queue."""
+        self._fresh = dict.fromkeys(sentences) | self._fresh
+        self.cost += sum(sentence.cost for sentence in sentences)
+
     def discard(self, sentences: Iterable[QueuedSentence]) -> None:
         """Remove sentences from the queue; sentences that are no longer queued are ignored."""
         for sentence in sentences:
@@ -165,6 +170,12 @@ class Dispatcher:
         self.queue.put(sentences)
         self._distribute()
 
+    def abandon(self, sentences: list[QueuedSentence]) -> None:
+        """Give up sentences that nobody awaits any more; the pool frees the engines that translate nothing else."""
+        self.queue.discard(sentences)
+        for sentence in sentences:
+            sentence.answer.cancel()
+
     def _distribute(self) -> None:
         """Send batches until the queue is empty or no engine can take another batch."""
         while self._send_batch():
@@ -222,8 +233,14 @@ class Dispatcher:
                 sentence.answer.set_result(answer)
         self._on_batch(batch, sum(answer.get("num_tokens", 0) for answer in answers))
 
-    def _on_lost(self, sentences: list[QueuedSentence]) -> None:
-        """Queue each sentence of a dead engine once more, alone in a batch, since a sentence may be the cause."""
+    def _on_lost(self, sentences: list[QueuedSentence], is_cancelled: bool) -> None:
+        """Queue each sentence of a dead engine once more, alone in a batch, since a sentence may be the cause.
+
+        The sentences of an engine that was killed to free it are queued as before.
+        """
+        if is_cancelled:
+            self.queue.put_back([sentence for sentence in sentences if not sentence.answer.done()])
+            sentences = []
         for sentence in sentences:
             sentence.num_lost += 1
             if sentence.answer.done():

@@ -1,9 +1,10 @@
-"""The engine pool of the HTTP process: starts engine processes, and replaces them when they die or on reload."""
+"""The engine pool of the HTTP process: starts engine processes, and replaces them when they die or on reload.
+
+CTranslate2 cannot stop a search. So an engine that translates only what nobody awaits any more is exchanged for a new
+one, which takes the fork server a fraction of a second, and then killed.
+"""
 
 import asyncio
-import os
-import socket
-import sys
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,21 @@ from typing import Any, Final, NamedTuple
 
 from dragoman.api_schemas import ModelInfo
 from dragoman.serving.config import LogEvent, ServiceConfig
-from dragoman.serving.engine_protocol import MAX_LINE_BYTES, Answer, TranslationOptions, encode_message, read_message
+from dragoman.serving.engine_protocol import (
+    MAX_BATCHES,
+    MAX_LINE_BYTES,
+    Answer,
+    TranslationOptions,
+    encode_message,
+    read_message,
+)
+from dragoman.serving.fork_server import ForkedProcess, ForkServer, wait_or_kill
 from dragoman.text.subwords import Subwords
 
-CHECK_SECONDS: Final = 0.5
-"""Seconds between two checks for engines that do not answer."""
+CHECK_SECONDS: Final = 0.1
+"""Seconds between two checks for engines that do not answer, or whose work nobody awaits."""
+ABANDONED_SECONDS: Final = 0.2
+"""Seconds after which an engine whose work nobody awaits is exchanged: most batches have ended by then."""
 MAX_PAUSE_SECONDS: Final = 10.0
 """Longest pause between attempts to start an engine: each attempt takes CPU time from the running engines."""
 
@@ -31,6 +42,8 @@ class QueuedSentence:
     queued_at: float
     """Time in seconds, on the event loop's clock."""
     answer: "asyncio.Future[Answer]"
+    request_id: str = ""
+    """Id of the request in the log."""
     num_lost: int = field(default=0, init=False)
     """Number of engines that died while they translated the sentence."""
 
@@ -52,7 +65,7 @@ OnAnswers = Callable[[SentenceBatch, list[Answer], float], None]
 class EngineHandle:
     """An engine process: its connection, its models and its pending batches."""
 
-    process: asyncio.subprocess.Process
+    process: ForkedProcess
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     models: dict[str, ModelInfo]
@@ -68,17 +81,15 @@ class EngineHandle:
     """True if the engine gets no more batches because it is being replaced."""
     answered_at: float = 0.0
     """Time of the last answer, on the event loop's clock."""
+    abandoned_at: float | None = None
+    """Time at which nobody was found to await the running batches; None if somebody does."""
+    is_cancelled: bool = False
+    """True if the engine is killed because nobody awaits its work."""
 
     @staticmethod
-    async def start(config: ServiceConfig) -> "EngineHandle":
-        """Start an engine process that opens all models; raise ValueError if a model cannot be opened."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = ("-P", "-m", "dragoman.serving.engine_process", str(theirs.fileno()), config.engine_argument())
-            environment = os.environ | {"OMP_NUM_THREADS": "1"}
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, *command, pass_fds=(theirs.fileno(),), stdin=asyncio.subprocess.DEVNULL, env=environment
-            )
+    async def start(server: ForkServer) -> "EngineHandle":
+        """Fork an engine process; raise ValueError if it cannot run a model."""
+        process, ours = await server.fork()
         writer = None
         try:
             reader, writer = await asyncio.open_connection(sock=ours, limit=MAX_LINE_BYTES)
@@ -106,6 +117,11 @@ class EngineHandle:
         return sum(batch.cost for batch in self.batches.values())
 
     @property
+    def sentences(self) -> list[QueuedSentence]:
+        """The sentences of all pending batches."""
+        return [sentence for batch in self.batches.values() for sentence in batch.sentences]
+
+    @property
     def is_on_trial(self) -> bool:
         """True if the engine is retrying a sentence, because another engine died while translating the sentence."""
         return any(batch.sentences[0].num_lost for batch in self.batches.values())
@@ -125,7 +141,7 @@ class EngineHandle:
             on_answers(batch, message["answers"], now - max(batch.sent_at, self.answered_at))
             self.answered_at = now
         self.writer.close()
-        lost = [sentence for batch in self.batches.values() for sentence in batch.sentences]
+        lost = self.sentences
         self.batches.clear()
         return lost
 
@@ -133,10 +149,14 @@ class EngineHandle:
         """Return the time at which the engine began its oldest pending batch; None if the engine is idle."""
         return max(min(batch.sent_at for batch in self.batches.values()), self.answered_at) if self.batches else None
 
+    def is_abandoned(self, num_running: int) -> bool:
+        """Return True if nobody awaits the first `num_running` batches, which are those that the engine translates."""
+        running = list(self.batches.values())[:num_running]
+        return bool(running) and all(sentence.answer.done() for batch in running for sentence in batch.sentences)
+
     def kill(self) -> None:
         """Kill the engine process if it is still running."""
-        if self.process.returncode is None:
-            self.process.kill()
+        self.process.kill()
 
     async def leave(self) -> None:
         """Wait until the engine has finished its batches, then close the socket, which ends the process."""
@@ -147,21 +167,17 @@ class EngineHandle:
         await wait_or_kill(self.process)
 
 
-async def wait_or_kill(process: asyncio.subprocess.Process, seconds: float = 5.0) -> None:
-    """Wait for a process to end; kill the process if it is still running after `seconds` seconds."""
-    try:
-        await asyncio.wait_for(process.wait(), seconds)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+def _request_ids(sentences: list[QueuedSentence]) -> list[str] | None:
+    """Return the ids of the requests of sentences for the log; None if there are none."""
+    return list(dict.fromkeys(sentence.request_id for sentence in sentences if sentence.request_id)) or None
 
 
 class EngineCallbacks(NamedTuple):
     """The callbacks through which an engine pool reports answers, dead engines and log events."""
 
     on_answers: OnAnswers
-    on_lost: Callable[[list[QueuedSentence]], None]
-    """Called with the sentences of an engine that died."""
+    on_lost: Callable[[list[QueuedSentence], bool], None]
+    """Called with the sentences of an engine that ended, and True if the engine was killed to free it."""
     is_needed: Callable[[EngineHandle], bool]
     """Returns True if a queued sentence needs a model of this engine."""
     on_change: Callable[[], None]
@@ -182,6 +198,14 @@ class EnginePool:
         self.vocabularies: Mapping[str, Subwords] = {}
         """The source vocabulary of each model."""
         self.restarts = 0
+        self.num_cancelled = 0
+        """Engines that were exchanged because nobody awaited their work."""
+        self.num_changed = 0
+        """Models that a reload has replaced by others."""
+        self._server: ForkServer | None = None
+        """The fork server that has read the current models."""
+        self._servers: list[ForkServer] = []
+        """All fork servers that are not closed."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._started: list[EngineHandle] = []
         """Engines whose process may still run, also those that were not added to `engines` yet."""
@@ -200,16 +224,25 @@ class EnginePool:
 
     async def start(self) -> None:
         """Start all engines; raise ValueError if a model cannot be opened."""
-        self._join(await self._start_all())
-        self.create_task(self._kill_stuck())
+        self._server = await self._start_server()
+        self._join(await self._start_all(self._server))
+        self.create_task(self._check_engines())
 
     async def reload(self) -> None:
         """Open the models in new engines, then stop the old engines; on ValueError the old engines are kept."""
         async with self._reload_lock:
-            new = await self._start_all()
-            old = self.working
+            server = await self._start_server()
+            try:
+                new = await self._start_all(server)
+            except (ValueError, OSError):
+                await self._close_server(server)
+                raise
+            old, before = self.working, self.models
             self._join(new)
+            self._server, old_server = server, self._server
+            self._report_changes(before)
             await asyncio.gather(*(self._release(engine) for engine in old))
+            await self._close_server(old_server)
 
     async def close(self) -> None:
         """Stop all engines after they have finished their batches."""
@@ -219,23 +252,33 @@ class EnginePool:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(engine.leave() for engine in self._started))
+        await asyncio.gather(*map(self._close_server, list(self._servers)))
 
-    async def _start_all(self) -> list[EngineHandle]:
-        """Start the first engine, then the other engines, so that a damaged model is reported once."""
-        new = [await self._start_one()]
-        others = (self._start_one() for _ in range(self.config.num_engines - 1))
+    async def _start_server(self) -> ForkServer:
+        server = await ForkServer.start(self.config)
+        self._servers.append(server)
+        return server
+
+    async def _close_server(self, server: ForkServer | None) -> None:
+        if server in self._servers:
+            self._servers.remove(server)
+            await server.close()
+
+    async def _start_all(self, server: ForkServer) -> list[EngineHandle]:
+        """Start the first engine, then the other engines, so that a model that cannot be run is reported once."""
+        new = [await self._start_one(server)]
+        others = (self._start_one(server) for _ in range(self.config.num_engines - 1))
         results = await asyncio.gather(*others, return_exceptions=True)
         new += [result for result in results if isinstance(result, EngineHandle)]
-        if len(new) == self.config.num_engines and all(engine.models == new[0].models for engine in new):
+        if len(new) == self.config.num_engines:
             for warning in new[0].warnings:
                 self.callbacks.log("model warning", level="warning", reason=warning)
             return new
         await asyncio.gather(*(engine.leave() for engine in new))  # all of them, or none
-        errors = [result for result in results if isinstance(result, BaseException)]
-        raise errors[0] if errors else ValueError("the model folders changed while engines were starting: reload again")
+        raise next(result for result in results if isinstance(result, BaseException))
 
-    async def _start_one(self) -> EngineHandle:
-        engine = await EngineHandle.start(self.config)
+    async def _start_one(self, server: ForkServer) -> EngineHandle:
+        engine = await EngineHandle.start(server)
         self._started = [other for other in self._started if other.process.returncode is None] + [engine]
         return engine
 
@@ -245,6 +288,12 @@ class EnginePool:
         for engine in engines:
             self.create_task(self._watch(engine))
         self.callbacks.on_change()
+
+    def _report_changes(self, before: Mapping[str, ModelInfo]) -> None:
+        for name, model in self.models.items():
+            if model.sha256 != before[name].sha256:
+                self.num_changed += 1
+                self.callbacks.log("model changed", model=name, before=before[name].sha256, after=model.sha256)
 
     async def _release(self, engine: EngineHandle) -> None:
         """Stop an engine once no queued sentence needs its models."""
@@ -257,9 +306,10 @@ class EnginePool:
         self.engines.remove(engine)
         code = await engine.process.wait()
         if not engine.is_leaving and not self._is_closing:
-            self.callbacks.log("engine lost", level="warning", code=code, pieces=len(lost))
+            ids = _request_ids(lost)
+            self.callbacks.log("engine lost", level="warning", code=code, pieces=len(lost), requests=ids)
             self.create_task(self._replace())
-        self.callbacks.on_lost(lost)
+        self.callbacks.on_lost(lost, engine.is_cancelled)
 
     async def _replace(self) -> None:
         """Start another engine; after a failure, retry with exponential backoff."""
@@ -277,24 +327,71 @@ class EnginePool:
                 return
 
     async def _add_engine(self) -> None:
-        engine = await self._start_one()
+        """Start an engine with the current models.
+
+        If the fork server was lost, raise ValueError if the folders cannot be read, or have other models by now.
+        """
+        old = self._server
+        server = old if old and old.is_running else await self._start_server()
+        engine = await self._start_one(server)
         has_enough = len(self.working) >= self.config.num_engines  # if a reload came in between
         if engine.models == self.models and not has_enough:
+            self._server = server
             self._join([engine])
+        else:
+            await engine.leave()
+        if self._server is server:
+            await self._close_server(old if old is not server else None)
             return
-        await engine.leave()
-        if engine.models != self.models:  # the folders have other models now: all engines must have the same
-            await self.reload()
+        await self._close_server(server if server is not old else None)
+        if not has_enough:
+            raise ValueError("the model folders have other models than those served: send SIGHUP to change to them")
 
-    async def _kill_stuck(self) -> None:
+    async def _check_engines(self) -> None:
+        """Kill engines that do not answer, and exchange engines whose work nobody awaits."""
         clock, limit = asyncio.get_running_loop().time, self.config.limits.engine_seconds
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            for engine in self.engines:
+            for engine in list(self.engines):
                 since = engine.busy_since()
                 if since is not None and clock() - since > limit:
-                    self.callbacks.log("engine does not answer", level="error", seconds=limit)
+                    ids = _request_ids(engine.sentences)
+                    self.callbacks.log("engine does not answer", level="error", seconds=limit, requests=ids)
                     engine.kill()
+                elif not self._is_abandoned(engine):
+                    engine.abandoned_at = None
+                elif engine.abandoned_at is None:
+                    engine.abandoned_at = clock()
+                elif clock() - engine.abandoned_at > ABANDONED_SECONDS and not engine.is_cancelled:
+                    engine.is_cancelled = True
+                    self.create_task(self._exchange(engine))
+
+    def _is_abandoned(self, engine: EngineHandle) -> bool:
+        # With one thread, the engine translates its batches one after the other.
+        return engine.is_abandoned(1 if self.config.threads == 1 else MAX_BATCHES)
+
+    async def _exchange(self, engine: EngineHandle) -> None:
+        """Replace an engine whose work nobody awaits; it is killed only then, so that some engine is always ready."""
+        if not engine.is_leaving:
+            try:
+                assert self._server is not None
+                new = await self._start_one(self._server)
+            except (ValueError, OSError) as error:
+                self.callbacks.log("engine not started", level="error", reason=str(error))
+            else:
+                if engine in self.working and new.models == self.models:
+                    engine.is_leaving = True
+                    self._join([new])
+                else:  # it has ended, or a reload came in between
+                    await new.leave()
+        if self._is_abandoned(engine):
+            self.num_cancelled += 1
+            self.callbacks.log("work cancelled", requests=_request_ids(engine.sentences))
+            engine.kill()
+        else:
+            engine.is_cancelled = False
+            if engine.is_leaving:
+                await engine.leave()
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine as a background task, which is cancelled when the pool is closed."""

@@ -1,9 +1,14 @@
-"""An engine process: `python -m dragoman.serving.engine_process SOCKET CONFIG`, started by the HTTP process.
+"""The fork server, and the engine processes that it forks: `python -m dragoman.serving.engine_process SOCKET CONFIG`.
 
-The process opens every model, reports them, and answers batches until the HTTP process ends. Modules that take long to
-import are imported only after signals are ignored.
+The HTTP process starts the fork server, which reads every model once. For each socket that it receives, it forks an
+engine process, which answers batches over that socket until the HTTP process closes it. So an engine starts within a
+fraction of a second, and its models are those that were read, whatever the folders contain by then.
+
+The fork server has a single thread, since threads would not survive a fork: it never opens models of CTranslate2.
+Modules that take long to import are imported only after signals are ignored.
 """
 
+import gc
 import json
 import os
 import signal
@@ -12,12 +17,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from dragoman.serving.engine_protocol import MAX_BATCHES, TranslationOptions, encode_message, receive_message
 
 if TYPE_CHECKING:
-    from dragoman.serving.model_worker import ModelWorker
+    from dragoman.serving.model_worker import LoadedModel, ModelWorker
 
 NICENESS: Final = 5
 """Niceness of engine processes: the HTTP process, which needs little time, has priority."""
@@ -25,32 +30,82 @@ WARMUP_TEXT: Final = "Where is the station, and how much is a ticket?"
 
 
 def main() -> None:
-    """Open all models, then answer batches until the HTTP process closes the socket."""
+    """Read all models, then fork an engine process for each socket until the HTTP process closes the connection."""
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the HTTP process, which closes the socket in time
         signal.signal(number, signal.SIG_IGN)
-    from dragoman.io.processes import exit_with_parent
+    control = socket.socket(fileno=int(sys.argv[1]))
+    config = json.loads(sys.argv[2])
+    from dragoman.serving.model_worker import LoadedModel
+
+    try:
+        models = [LoadedModel.read(name, folder, config["compute"]) for name, folder in config["models"].items()]
+    except (ValueError, OSError) as error:
+        control.sendall(encode_message({"failed": str(error)}))
+        raise SystemExit(2) from None
+    gc.collect()
+    gc.freeze()  # so that engine processes share the memory of all that is read by now
+    try:
+        control.sendall(encode_message({"ready": True}))
+        _fork_engines(control, models, (config["threads"], config["compute"], config["device"]))
+    except ConnectionError:  # the service was stopped while this process started
+        raise SystemExit(0) from None
+
+
+def _fork_engines(control: socket.socket, models: "list[LoadedModel]", settings: tuple[int, Any, str]) -> None:
+    def reap(*_: object) -> None:
+        """Report the exit codes of engine processes that have ended."""
+        while (ended := _wait_for_any()) is not None:
+            control.sendall(encode_message({"ended": ended[0], "code": ended[1]}))
+
+    signal.signal(signal.SIGCHLD, reap)
+    while True:
+        _, numbers, *_ = socket.recv_fds(control, 1, 1)
+        if not numbers:
+            return
+        connection = socket.socket(fileno=numbers[0])
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # its end must not be reported before its id
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            _run_engine(connection, models, settings)
+        connection.close()
+        control.sendall(encode_message({"pid": pid}))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+
+
+def _wait_for_any() -> tuple[int, int] | None:
+    """Return the id and the exit code of an ended child process; None if there is none."""
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, os.waitstatus_to_exitcode(status)) if pid else None
+
+
+def _run_engine(connection: socket.socket, models: "list[LoadedModel]", settings: tuple[int, Any, str]) -> NoReturn:
+    """Open the models, report them, and answer batches until the HTTP process closes the socket."""
     from dragoman.serving.model_worker import ModelWorker
 
-    exit_with_parent(os.getppid())
-    os.nice(NICENESS)
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    config = json.loads(sys.argv[2])
     try:
-        models, settings = config["models"], (config["threads"], config["compute"], config["device"])
-        workers = {name: ModelWorker(name, folder, *settings) for name, folder in models.items()}
-    except (ValueError, OSError) as error:
-        connection.sendall(encode_message({"failed": str(error)}))
-        raise SystemExit(2) from None
-    seconds_alone = max(map(_measure_alone, workers.values()))
-    models = [worker.info.model_dump() for worker in workers.values()]
-    warnings = [worker.warning for worker in workers.values() if worker.warning]
-    vocabularies = {name: worker.source_vocabulary for name, worker in workers.items()}
-    ready = {"models": models, "warnings": warnings, "seconds_alone": seconds_alone, "vocabularies": vocabularies}
-    try:
+        os.nice(NICENESS)
+        try:
+            workers = {model.name: ModelWorker(model, *settings) for model in models}
+        except (ValueError, OSError) as error:
+            connection.sendall(encode_message({"failed": str(error)}))
+            os._exit(2)
+        seconds_alone = max(map(_measure_alone, workers.values()))
+        infos = [worker.info.model_dump() for worker in workers.values()]
+        warnings = [worker.warning for worker in workers.values() if worker.warning]
+        vocabularies = {name: worker.source_vocabulary for name, worker in workers.items()}
+        ready = {"models": infos, "warnings": warnings, "seconds_alone": seconds_alone, "vocabularies": vocabularies}
         connection.sendall(encode_message(ready))
-    except BrokenPipeError:  # the service was stopped while this process started
-        raise SystemExit(0) from None
-    _answer_batches(connection, workers)
+        _answer_batches(connection, workers)
+    except ConnectionError:  # the service was stopped
+        os._exit(0)
+    except BaseException as error:
+        _exit_with_error(error)
 
 
 def _measure_alone(worker: "ModelWorker") -> float:
@@ -62,7 +117,7 @@ def _measure_alone(worker: "ModelWorker") -> float:
     return time.perf_counter() - begin
 
 
-def _answer_batches(connection: socket.socket, workers: "dict[str, ModelWorker]") -> None:
+def _answer_batches(connection: socket.socket, workers: "dict[str, ModelWorker]") -> NoReturn:
     lock = Lock()
 
     def translate(message: dict[str, Any]) -> None:
@@ -71,16 +126,22 @@ def _answer_batches(connection: socket.socket, workers: "dict[str, ModelWorker]"
         with lock:
             connection.sendall(encode_message({"batch": message["batch"], "answers": answers}))
 
-    with ThreadPoolExecutor(MAX_BATCHES) as executor, connection.makefile("rb") as stream:
-        while message := receive_message(stream):
-            executor.submit(translate, message).add_done_callback(_exit_on_error)
+    def exit_on_error(future: Any) -> None:
+        if error := future.exception():
+            _exit_with_error(error)
+
+    executor, stream = ThreadPoolExecutor(MAX_BATCHES), connection.makefile("rb")
+    while message := receive_message(stream):
+        executor.submit(translate, message).add_done_callback(exit_on_error)
+    os._exit(0)  # without waiting: nobody is left to read the answer to a batch
 
 
-def _exit_on_error(future: Any) -> None:
-    """Exit if a batch raised an unexpected error: the HTTP process then starts a new engine process."""
-    if error := future.exception():
-        print(f"engine process: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        os._exit(1)
+def _exit_with_error(error: BaseException) -> NoReturn:
+    """Exit after an unexpected error: the HTTP process then starts a new engine process."""
+    if isinstance(error, ConnectionError):
+        os._exit(0)
+    print(f"engine process: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 if __name__ == "__main__":

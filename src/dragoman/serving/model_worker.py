@@ -4,13 +4,13 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dragoman.alignment.engine_links import find_engine_links
 from dragoman.alignment.export_aligner import ExportAligner
 from dragoman.api_schemas import ModelInfo
-from dragoman.bundle import open_bundle
-from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
+from dragoman.bundle import Bundle, open_bundle
+from dragoman.decoding.ctranslate2_engine import CTranslate2Engine, ExportWeights, read_export
 from dragoman.decoding.engine import open_engine
 from dragoman.decoding.options import Compute, EngineOptions, SearchOptions
 from dragoman.decoding.penalty import Penalty
@@ -26,26 +26,44 @@ UNDETERMINED: Final = "und"
 """The ISO 639 code of an undetermined language, for bundles without language codes."""
 
 
-class ModelWorker:
-    """A model that translates batches; the constructor raises ValueError or OSError if the folder cannot be opened."""
+class LoadedModel(NamedTuple):
+    """A model in memory: what happens to its folder later does not change the engines that are made from it."""
 
-    def __init__(
-        self, name: str, folder: Path | str, threads: int = 1, compute: Compute = "float32", device: str = AUTO
-    ) -> None:
+    name: str
+    bundles: dict[str | None, Bundle]
+    """The bundle by target language; None: without a chosen language."""
+    weights: ExportWeights | None
+    """None: the engine says why it cannot be used."""
+
+    @staticmethod
+    def read(name: str, folder: Path | str, compute: Compute = "float32") -> "LoadedModel":
+        """Read a model; raise ValueError or OSError if the folder cannot be opened."""
         bundle = open_bundle(folder)
+        languages = (None, *bundle.info.target_languages)
+        bundles = {language: bundle.to(language) if language else bundle for language in languages}
+        for one in bundles.values():
+            one.vocab  # noqa: B018
+        return LoadedModel(name, bundles, read_export(bundle, compute) if bundle.exports else None)
+
+
+class ModelWorker:
+    """A model that translates batches; the constructor raises ValueError if the engine cannot run it."""
+
+    def __init__(self, model: LoadedModel, threads: int = 1, compute: Compute = "float32", device: str = AUTO) -> None:
+        self._bundles = model.bundles
+        bundle = model.bundles[None]
         search = SearchOptions.model_validate(bundle.info.search)
-        opened = open_engine(bundle, search, EngineOptions("ctranslate2", threads, compute, device=device))
+        options = EngineOptions("ctranslate2", threads, compute, device=device)
+        opened = open_engine(bundle, search, options, weights=model.weights)
         assert isinstance(opened.engine, CTranslate2Engine)
         self._engine = opened.engine
-        languages = (None, *bundle.info.target_languages)
-        self._bundles = {language: bundle.to(language) if language else bundle for language in languages}
         self._protects = bundle.info.protects
         self.warning = opened.warning
         """A message about a setting of the bundle that the engine cannot follow, if any."""
         self.search = opened.search
         """The default search options."""
         self.info = ModelInfo(
-            name=name,
+            name=model.name,
             sha256=bundle.sha256,
             source=next(iter(bundle.info.sources), UNDETERMINED),
             target=next(iter(bundle.info.targets), UNDETERMINED),

@@ -43,9 +43,16 @@ class Metrics:
             "queue_seconds": ("estimated wait of a request that came now", dispatcher.delay),
             "engines": ("engine processes that take work", lambda: len(pool.working)),
             "engine_restarts": ("engine processes started in place of dead ones", lambda: pool.restarts),
+            "model_changes": ("models that a reload replaced by others", lambda: pool.num_changed),
+            "engine_cancellations": ("engines freed of work that nobody awaited", lambda: pool.num_cancelled),
         }
         for name, (about, value) in states.items():
             Gauge(f"dragoman_{name}", about, registry=self.registry).set_function(value)
+
+    def watch_log(self, num_dropped: Callable[[], float]) -> None:
+        """Add a gauge for the log lines that could not be written."""
+        about = "log lines that could not be written"
+        Gauge("dragoman_log_lines_dropped", about, registry=self.registry).set_function(num_dropped)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus's text format."""

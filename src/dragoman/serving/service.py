@@ -201,9 +201,7 @@ class Service:
         except TimeoutError:
             raise OverloadedError(f"timeout after {self.limits.seconds:g} seconds: send less text", 1.0) from None
         finally:
-            self.dispatcher.queue.discard(sentences)
-            for sentence in sentences:
-                sentence.answer.cancel()
+            self.dispatcher.abandon(sentences)
 
 
 def read_glossaries(paths: Mapping[str, Path]) -> dict[str, Glossary]:

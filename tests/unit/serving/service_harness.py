@@ -24,6 +24,7 @@ from dragoman.serving.app import create_app
 from dragoman.serving.config import Limits, ServiceConfig
 from dragoman.serving.engine_pool import EngineHandle, QueuedSentence
 from dragoman.serving.engine_protocol import TranslationOptions
+from dragoman.serving.fork_server import ForkedProcess
 from dragoman.serving.keys import ApiKey, KeyRing
 from dragoman.serving.run import JsonLog
 from dragoman.serving.service import Service
@@ -159,7 +160,7 @@ class FakeEngine(EngineHandle):
     """An engine without a process: it keeps its batches until the test lets it answer or die."""
 
     def __init__(self, model: ModelInfo | None = None) -> None:
-        process = Mock(spec=asyncio.subprocess.Process)
+        process = Mock(spec=ForkedProcess)
         reader, writer = Mock(spec=asyncio.StreamReader), Mock(spec=asyncio.StreamWriter)
         super().__init__(process, reader, writer, {"toy": model or model_info()}, 0.01)
 

@@ -21,8 +21,9 @@ from service_harness import (
 )
 
 from dragoman.serving.config import ServiceConfig
-from dragoman.serving.engine_pool import EngineHandle, wait_or_kill
+from dragoman.serving.engine_pool import ABANDONED_SECONDS, EngineHandle
 from dragoman.serving.errors import OverloadedError, TranslationFailedError
+from dragoman.serving.fork_server import ForkServer, wait_or_kill
 
 pytestmark = pytest.mark.slow
 
@@ -35,16 +36,19 @@ POISON = "ten old houses and three red tables and four green dogs " * 12
 
 
 def children() -> set[int]:
-    """The engine processes that this one has."""
-    found = set()
+    """The fork servers and engine processes that this one has."""
+    parents = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and b"engine_process" in (entry / "cmdline").read_bytes():
-                found.add(int(entry.name))
+            if b"engine_process" in (entry / "cmdline").read_bytes():
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return {pid for pid, parent in parents.items() if os.getpid() in (parent, parents.get(parent))}
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def freeze(engine: EngineHandle) -> None:
@@ -77,11 +81,13 @@ def test_a_killed_engine_is_replaced_and_its_sentences_are_answered(tiny: Path) 
         freeze(engine)
         asking = asyncio.create_task(answered(harness, *PHRASES))
         await until(lambda: engine.batches)
+        os.kill(parent_of(engine.process.pid), signal.SIGSTOP)
         os.kill(engine.process.pid, signal.SIGKILL)
         await until(lambda: not harness.pool.engines)
         assert not harness.service.is_ready
         with pytest.raises(OverloadedError, match="no engine is ready yet"):
             await answered(harness, "two red dogs.")
+        os.kill(parent_of(engine.process.pid), signal.SIGCONT)
         assert await asking == list(PHRASES.values())
         assert harness.service.is_ready
         assert harness.pool.engines[0] is not engine
@@ -208,12 +214,12 @@ def test_a_reload_of_a_damaged_folder_leaves_the_old_model_serving(folder: Path)
 def test_a_reload_in_which_one_engine_fails_leaves_no_new_engine(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, count = EngineHandle.start, 0
 
-    async def started(config: ServiceConfig) -> EngineHandle:
+    async def started(server: ForkServer) -> EngineHandle:
         nonlocal count
         count += 1
         if count == 2:
             raise ValueError("no room for a second")
-        return await real(config)
+        return await real(server)
 
     with open_harness({"tiny": tiny}, num_engines=3) as harness:
         before, there = harness.pids, children()
@@ -225,47 +231,105 @@ def test_a_reload_in_which_one_engine_fails_leaves_no_new_engine(tiny: Path, mon
         assert children() == there
 
 
-@pytest.mark.parametrize("num_engines", [1, 2])
-def test_an_engine_that_dies_after_its_folder_was_replaced_brings_the_new_model_for_all(
-    folder: Path, other: Path, num_engines: int
-) -> None:
+def test_a_model_staged_in_the_folder_goes_live_only_by_a_reload(folder: Path, other: Path) -> None:
     async def work(harness: ServiceHarness) -> None:
-        engines, old = list(harness.pool.engines), harness.options()
-        for engine in engines:
-            freeze(engine)
-        asking = [asyncio.create_task(answered(harness, phrase)) for phrase in PHRASES]
-        await until(lambda: engines[0].batches)
+        old = harness.options()
         replace(folder, other)
-        engines[0].kill()
-        for engine in engines[1:]:
-            os.kill(engine.process.pid, signal.SIGCONT)
-        found = await asyncio.gather(*asking, return_exceptions=True)
-        if num_engines == 1:  # no engine has the old model any more: reject at once
-            assert {type(one) for one in found} == {OverloadedError}
-            assert "replaced" in str(found[0])
-        else:
-            assert found == [[phrase] for phrase in PHRASES.values()]
-        await until(lambda: harness.options() != old and len(harness.pids) == num_engines)
+        for restarts in (1, 2):
+            harness.pool.engines[0].kill()
+            await until(lambda number=restarts: harness.pool.restarts == number)
+        assert harness.options() == old
         assert await answered(harness, *PHRASES) == list(PHRASES.values())
+        assert harness.pool.num_changed == 0
+        await harness.pool.reload()
+        assert harness.options() != old
+        (event,) = [line for line in harness.events if line["event"] == "model changed"]
+        assert (event["before"], event["after"]) == (old.sha256, harness.options().sha256)
+        assert harness.metrics.registry.get_sample_value("dragoman_model_changes") == 1.0
 
-    with open_harness({"tiny": folder}, num_engines=num_engines) as harness:
+    with open_harness({"tiny": folder}) as harness:
         harness.run(work(harness))
         assert harness.service.models["tiny"].title == "the other"
 
 
-def test_a_damaged_folder_keeps_an_engine_from_being_replaced_until_it_is_repaired(folder: Path, tiny: Path) -> None:
+def test_without_its_fork_server_a_service_waits_until_the_folder_has_its_model_again(
+    folder: Path, tiny: Path, other: Path
+) -> None:
     async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        os.kill(parent_of(engine.process.pid), signal.SIGKILL)
+        assert await answered(harness, *PHRASES) == list(PHRASES.values())
+        replace(folder, other)
+        engine.kill()
+        await until(lambda: len(harness.events) >= 2)
+        assert [line["event"] for line in harness.events[:2]] == ["engine lost", "engine not started"]
+        assert "SIGHUP" in harness.events[1]["reason"]
         damage(folder)
-        harness.pool.engines[0].kill()
-        await until(lambda: len(harness.events) >= 3)
-        assert [line["event"] for line in harness.events[:3]] == ["engine lost", *["engine not started"] * 2]
-        assert "model.safetensors: the file has" in harness.events[1]["reason"]
+        await until(lambda: len(harness.events) >= 4)
+        assert "model.safetensors: the file has" in harness.events[3]["reason"]
         assert not harness.service.is_ready
         replace(folder, tiny)
         await until(lambda: harness.service.is_ready)
         assert await answered(harness, *PHRASES) == list(PHRASES.values())
 
+    before = children()
     with open_harness({"tiny": folder}) as harness:
+        harness.run(work(harness))
+    assert children() == before
+
+
+def test_work_that_nobody_awaits_is_stopped_and_the_work_behind_it_goes_on(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        freeze(engine)  # a search that never ends
+        abandoned = asyncio.create_task(answered(harness, "two red dogs."))
+        await until(lambda: engine.batches)
+        awaited = [asyncio.create_task(answered(harness, phrase)) for phrase in PHRASES]
+        await until(lambda: len(engine.batches) == 2)
+        abandoned.cancel()
+        assert await asyncio.gather(*awaited) == [[phrase] for phrase in PHRASES.values()]
+        assert engine.process.returncode == -signal.SIGKILL
+        assert harness.service.is_ready
+        assert await answered(harness, *PHRASES) == list(PHRASES.values())
+        assert (harness.pool.restarts, harness.pool.num_cancelled) == (0, 1)
+
+    before = children()
+    with open_harness({"tiny": tiny}, batch_tokens=1) as harness:
+        harness.run(work(harness))
+        assert [line["event"] for line in harness.events] == ["work cancelled"]
+    assert children() == before
+
+
+def test_a_service_is_ready_while_an_engine_is_freed(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        freeze(engine)
+        abandoned = asyncio.create_task(answered(harness, "two red dogs."))
+        await until(lambda: engine.batches)
+        abandoned.cancel()
+        while not harness.pool.num_cancelled:
+            assert harness.service.is_ready
+            await asyncio.sleep(0.001)
+        assert harness.service.is_ready
+
+    with open_harness({"tiny": tiny}) as harness:
+        harness.run(work(harness))
+
+
+def test_a_batch_that_somebody_awaits_is_not_stopped(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        freeze(engine)
+        asking = [asyncio.create_task(answered(harness, phrase)) for phrase in PHRASES]
+        await until(lambda: engine.batches)
+        for task in asking[1:]:
+            task.cancel()
+        await asyncio.sleep(4 * ABANDONED_SECONDS)
+        os.kill(engine.process.pid, signal.SIGCONT)
+        assert await asking[0] == [next(iter(PHRASES.values()))]
+        assert harness.pool.engines == [engine]
+
+    with open_harness({"tiny": tiny}) as harness:
         harness.run(work(harness))
 
 
@@ -275,11 +339,11 @@ def test_a_reload_while_a_dead_engine_is_replaced_leaves_as_many_as_wanted(
     real, reloaded = EngineHandle.start, asyncio.Event()
     held = [reloaded]
 
-    async def started(config: ServiceConfig) -> EngineHandle:
+    async def started(server: ForkServer) -> EngineHandle:
         """The first of them, which is to replace the dead one, takes its time."""
         if held:
             await held.pop().wait()
-        return await real(config)
+        return await real(server)
 
     async def work(harness: ServiceHarness) -> None:
         monkeypatch.setattr(EngineHandle, "start", started)
@@ -294,18 +358,19 @@ def test_a_reload_while_a_dead_engine_is_replaced_leaves_as_many_as_wanted(
     before = children()
     with open_harness({"tiny": tiny}, num_engines=2) as harness:
         harness.run(work(harness))
-        assert children() - before == set(harness.pids)
+        assert set(harness.pids) < children() - before
+        assert len(children() - before) == 1 + len(harness.pids)
 
 
 def test_closing_during_a_reload_leaves_no_process(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, num_started = EngineHandle.start, 0
 
-    async def started(config: ServiceConfig) -> EngineHandle:
+    async def started(server: ForkServer) -> EngineHandle:
         """Start the first engine, and keep the reload waiting for the second."""
         nonlocal num_started
         if num_started == 1:
             await asyncio.Event().wait()
-        engine = await real(config)
+        engine = await real(server)
         num_started += 1
         return engine
 
@@ -404,7 +469,7 @@ def test_an_engine_that_ends_before_it_is_ready_is_reported_with_its_code(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(ValueError, match="an engine process ended with code 1 before it was ready"):
-        asyncio.run(EngineHandle.start(ServiceConfig({"a": tmp_path})))
+        asyncio.run(ForkServer.start(ServiceConfig({"a": tmp_path})))
 
 
 @pytest.mark.slow

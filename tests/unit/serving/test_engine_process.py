@@ -1,4 +1,4 @@
-"""The engine process, driven directly over its socket."""
+"""The fork server and an engine process, driven directly over their sockets."""
 
 import contextlib
 import os
@@ -27,12 +27,23 @@ DOGS = ["two red dogs."]
 
 
 class EngineProcess:
-    """A process and our end of its socket."""
+    """A fork server, an engine process of it once it is forked, and our ends of their sockets."""
 
-    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self.process = process
-        self.connection = connection
-        self.stream = connection.makefile("rb")
+        self.control = control
+        self.reports = control.makefile("rb")
+
+    def fork(self) -> None:
+        assert receive_message(self.reports) == {"ready": True}
+        self.connection, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self.control, [b"+"], [theirs.fileno()])
+            message = receive_message(self.reports)
+        assert message is not None
+        self.pid = message["pid"]
+        self.connection.settimeout(PATIENCE_S)
+        self.stream = self.connection.makefile("rb")
 
     def receive(self) -> dict[str, Any] | None:
         return receive_message(self.stream)
@@ -41,30 +52,48 @@ class EngineProcess:
         self.connection.sendall(encode_message({"batch": batch, "options": options, "texts": texts}))
 
     def wait(self) -> tuple[int, str]:
-        """Return its exit code and what it wrote to standard error."""
+        """Return the exit code of the engine process, and what both wrote to standard error."""
+        message = receive_message(self.reports)
+        assert message is not None
+        assert message["ended"] == self.pid
+        self.control.shutdown(socket.SHUT_WR)
+        code, stderr = self.wait_for_server()
+        assert code == 0
+        return message["code"], stderr
+
+    def wait_for_server(self) -> tuple[int, str]:
         _, stderr = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, stderr.decode()
 
 
 @contextlib.contextmanager
-def start(config: ServiceConfig, *command: str) -> Iterator[EngineProcess]:
+def start(config: ServiceConfig, forks: bool = True) -> Iterator[EngineProcess]:
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     with ours:
         with theirs:
             number = theirs.fileno()
-            arguments = [*(command or COMMAND), str(number), config.engine_argument()]
+            arguments = [*COMMAND, str(number), config.engine_argument()]
             process = subprocess.Popen(arguments, pass_fds=(number,), stderr=subprocess.PIPE)
         with process:
             engine = EngineProcess(process, ours)
             try:
+                if forks:
+                    engine.fork()
                 yield engine
             finally:
                 process.kill()
-                engine.stream.close()
+                engine.reports.close()
+                if forks:
+                    engine.stream.close()
+                    engine.connection.close()
 
 
 def test_a_service_that_stops_while_it_starts_is_no_error(tiny: Path) -> None:
+    with start(ServiceConfig({"a": tiny}), forks=False) as engine:
+        engine.reports.close()
+        engine.control.close()
+        assert engine.wait_for_server() == (0, "")
     with start(ServiceConfig({"a": tiny})) as engine:
         engine.stream.close()
         engine.connection.close()
@@ -96,10 +125,10 @@ def test_it_reports_its_models_answers_and_ends_with_the_socket(tiny: Path) -> N
 def test_it_has_no_torch_and_a_lower_priority_than_the_http_process(tiny: Path) -> None:
     with start(ServiceConfig({"a": tiny})) as engine:
         assert engine.receive() is not None
-        maps = Path(f"/proc/{engine.process.pid}/maps").read_text()
+        maps = Path(f"/proc/{engine.pid}/maps").read_text()
         assert "ctranslate2" in maps
         assert "libtorch" not in maps
-        niceness = os.getpriority(os.PRIO_PROCESS, engine.process.pid)
+        niceness = os.getpriority(os.PRIO_PROCESS, engine.pid)
         assert niceness == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
 
 
@@ -108,11 +137,11 @@ def test_a_model_that_cannot_be_opened_is_reported(tiny: Path, tmp_path: Path) -
     with (damaged / "config.json").open("ab") as file:
         file.write(b" ")
     for folder, named in ((tmp_path / "nowhere", "nowhere"), (damaged, "config.json: ")):
-        with start(ServiceConfig({"good": tiny, "bad": folder})) as engine:
-            message = engine.receive()
+        with start(ServiceConfig({"good": tiny, "bad": folder}), forks=False) as engine:
+            message = receive_message(engine.reports)
             assert message is not None
             assert named in message["failed"]
-            assert engine.wait() == (2, "")
+            assert engine.wait_for_server() == (2, "")
 
 
 def test_signals_for_the_service_do_not_end_it(tiny: Path) -> None:
@@ -120,6 +149,7 @@ def test_signals_for_the_service_do_not_end_it(tiny: Path) -> None:
         assert engine.receive() is not None
         for number in (signal.SIGTERM, signal.SIGINT):
             engine.process.send_signal(number)
+            os.kill(engine.pid, number)
         engine.send(1, TranslationOptions("a", ""), DOGS)
         message = engine.receive()
         assert message is not None
@@ -136,10 +166,14 @@ def test_an_error_that_is_no_sentences_fault_ends_it(tiny: Path) -> None:
         assert stderr.startswith("engine process: KeyError: ")
 
 
-def test_it_ends_when_its_parent_is_killed(tiny: Path) -> None:
-    """With a process between this one and the engine: our end of the socket stays open when that one is killed."""
-    between = f"import subprocess, sys; subprocess.run([*{COMMAND!r}, *sys.argv[1:]], close_fds=False)"
-    with start(ServiceConfig({"a": tiny}), sys.executable, "-c", between) as engine:
+def test_it_outlives_its_fork_server_and_ends_with_the_socket_even_in_the_middle_of_a_batch(tiny: Path) -> None:
+    with start(ServiceConfig({"a": tiny})) as engine:
         assert engine.receive() is not None
         engine.process.kill()
-        assert engine.receive() is None
+        engine.process.wait()
+        engine.send(1, TranslationOptions("a", ""), DOGS)
+        assert engine.receive() is not None
+        long = "ten old houses and three red tables and four green dogs " * 12
+        engine.send(2, TranslationOptions("a", "", beam_size=10, num_best=10), [long] * 20)
+        engine.connection.shutdown(socket.SHUT_WR)
+        assert engine.receive() is None  # before the batch is done

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from dragoman.bundle import open_bundle
 from dragoman.serving.engine_protocol import TranslationOptions
-from dragoman.serving.model_worker import ModelWorker, isolate_errors
+from dragoman.serving.model_worker import LoadedModel, ModelWorker, isolate_errors
 
 DOGS, HOUSES, WOMEN = "two red dogs.", "ten old houses.", "four green women."
 
 
 def open_worker(folder: Path, name: str) -> ModelWorker:
-    return ModelWorker(name, folder)
+    return ModelWorker(LoadedModel.read(name, folder))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from dragoman.bundle import open_bundle
 from dragoman.serving.config import Limits
 from dragoman.serving.dispatcher import Dispatcher
 from dragoman.serving.errors import InvalidRequestError, OverloadedError, TooLargeError, UnknownModelError
-from dragoman.serving.model_worker import ModelWorker
+from dragoman.serving.model_worker import LoadedModel, ModelWorker
 from dragoman.serving.service import Service
 
 DOGS, HOUSES = "two red dogs.", "ten old houses."
@@ -219,7 +219,7 @@ def test_endless_text_is_answered_without_an_engine_as_an_engine_would(
         patched.delattr(Dispatcher, "put")
         (found,) = small.run(small.service.translate([endless], options))
     assert found.text() == endless
-    assert found.answers == ModelWorker("tiny", tiny).translate([endless], options)
+    assert found.answers == ModelWorker(LoadedModel.read("tiny", tiny)).translate([endless], options)
 
 
 def test_kept_and_translated_sentences_of_a_text_come_in_order(small: ServiceHarness) -> None:
