@@ -47,8 +47,8 @@ def serve(
 ) -> None:
     """Serve translations over HTTP, with LibreTranslate's API and a native API that returns more.
 
-    SIGTERM finishes all admitted requests and stops. SIGHUP reloads the models and glossaries; if that fails, the old
-    ones stay. The log goes to standard error, one JSON object per line, and contains no texts; with --quiet, it has
+    SIGTERM finishes all admitted requests and stops. SIGHUP reloads the models, glossaries and keys; if that fails, the
+    old ones stay. The log goes to standard error, one JSON object per line, and contains no texts; with --quiet, it has
     warnings and errors only.
 
         dragoman serve demo
@@ -67,6 +67,7 @@ def serve(
         host=host,
         port=port,
         keys=read_keys(keys) if keys else None,
+        keys_file=keys.absolute() if keys else None,
         engines=engines,
         threads=threads,
         compute=compute,

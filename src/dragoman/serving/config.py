@@ -51,6 +51,8 @@ class ServiceConfig:
     host: str = "127.0.0.1"
     port: int = 5000
     keys: Sequence[ApiKey] | None = None
+    keys_file: Path | None = None
+    """The file of the keys, which SIGHUP reads again."""
     engines: int | None = None
     threads: int = 1
     compute: str = "float32"

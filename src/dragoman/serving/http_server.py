@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ FIRST_PASSED_SOCKET = 3
 """File descriptor of a socket that systemd, or another parent process, passes to this process."""
 HEAD_BYTES = 1 << 16
 """Size limit of the request line and the headers; httptools has none."""
+MAX_BACKLOG = 2048
 MAX_PIPELINED = 8
 """Pipelined requests per connection: each takes far more memory than its bytes."""
 LINGER_SECONDS = 2.0
@@ -56,6 +58,8 @@ class TimeoutProtocol(HttpToolsProtocol):
     """
 
     limits = Limits()
+    max_open = sys.maxsize
+    """Connections for which there are file descriptors; further ones are closed at once."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(LingeringTransport(transport, self._linger))  # type: ignore[arg-type]
@@ -64,6 +68,8 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._expect(HEAD_BYTES, self.limits.header_seconds)
+        if len(self.connections) > self.max_open:
+            self.transport.abort()
 
     def _expect(self, max_bytes: int, seconds: float) -> None:
         """Limit the next request: abort the connection after `max_bytes` bytes or `seconds` seconds."""
@@ -84,7 +90,22 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._expect(HEAD_BYTES, self.limits.header_seconds)
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError(f"more than {MAX_PIPELINED} pipelined requests")  # ends the parsing and the connection
+        self._num_head_bytes = 0
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count_head(self, num_bytes: int) -> None:
+        """Limit the headers that arrive in one piece with a body, which may be larger."""
+        self._num_head_bytes += num_bytes
+        if self._num_head_bytes > HEAD_BYTES:
+            raise ValueError(f"more than {HEAD_BYTES} bytes of headers")  # ends the parsing and the connection
 
     def on_headers_complete(self) -> None:
         self._max_bytes = HEAD_BYTES + 2 * self.limits.body_bytes  # chunks have headers too, and a trailer may follow
@@ -156,6 +177,8 @@ class TimeoutProtocol(HttpToolsProtocol):
         if self._deadline is None:
             return
         if self.loop.time() >= self._deadline:
+            if self.cycle is not None:
+                self.cycle.scope["timed_out"] = True  # type: ignore[typeddict-unknown-key]
             self.transport.abort()
         else:
             self._timer = self.loop.call_at(self._deadline, self._on_timer)
@@ -199,12 +222,17 @@ async def serve(
     on_drain: Callable[[], None],
     on_reload: Callable[[], None],
     on_started: Callable[[], None],
+    max_open: int = sys.maxsize,
 ) -> None:
-    """Serve until SIGINT, or until `drain_seconds` after SIGTERM; SIGHUP reloads the models."""
+    """Serve until SIGINT, or until `drain_seconds` after SIGTERM; SIGHUP reloads the models.
+
+    More than `max_open` connections are closed at once.
+    """
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http=type("TimeoutProtocol", (TimeoutProtocol,), {"limits": limits}),
+        http=type("TimeoutProtocol", (TimeoutProtocol,), {"limits": limits, "max_open": max_open}),
+        backlog=min(MAX_BACKLOG, max_open),  # asyncio accepts as many at once, before any can be closed
         ws="none",
         proxy_headers=False,
         access_log=False,

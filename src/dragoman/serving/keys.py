@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,10 @@ from dragoman.serving.errors import QuotaError, UnknownKeyError
 
 PREFIX: Final = "dgm_"
 """The prefix of every key, by which a leaked key can be recognised."""
+WRONG_KEYS_PER_MINUTE: Final = 30
+"""Wrong keys per minute and address that are answered with 401; more get 429. A right key is never affected."""
+MAX_ADDRESSES: Final = 10_000
+"""Addresses whose wrong keys are counted at a time."""
 DAY_SECONDS: Final = 86400
 """Seconds per day; a day begins at midnight, UTC."""
 
@@ -94,22 +99,46 @@ class KeyUsage:
         self._characters, self._day = 0, 0.0
 
     def count(self, characters: int) -> None:
-        """Count a request; raise QuotaError if it exceeds a quota of the key."""
+        """Count a request; raise QuotaError, and count nothing, if it exceeds a quota of the key."""
         now = self._clock()
+        if self._day != now // DAY_SECONDS:
+            self._characters, self._day = 0, now // DAY_SECONDS
         if quota := self.key.requests_per_minute:
             passed = max(0.0, now - self._updated_at)
             self._requests_left = min(float(quota), self._requests_left + passed * quota / 60)
             self._updated_at = now
             if self._requests_left < 1:
                 raise QuotaError(f"over {quota:,} requests per minute: wait", (1 - self._requests_left) * 60 / quota)
-            self._requests_left -= 1
         if quota := self.key.characters_per_day:
-            if self._day != now // DAY_SECONDS:
-                self._characters, self._day = 0, now // DAY_SECONDS
             left = quota - self._characters
             if characters > left:
                 raise QuotaError(f"over {quota:,} characters per day: send up to {left:,} more today", 3600.0)
-            self._characters += characters
+        self._requests_left -= 1
+        self._characters += characters
+
+    def take_back(self, characters: int, requests: int = 1) -> None:
+        """Take back the count of a request that got no answer; on the next day, nothing is left to take back."""
+        self._requests_left += requests
+        self._characters = max(0, self._characters - characters)
+
+
+class WrongKeys:
+    """Counts the wrong keys that each address has sent in the current minute."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def count(self, address: str) -> None:
+        """Count a wrong key; raise QuotaError if the address has sent too many."""
+        now = self._clock()
+        since, number = self._counts.pop(address, (now, 0))
+        since, number = (since, number + 1) if now - since < 60 else (now, 1)
+        self._counts[address] = since, number
+        if len(self._counts) > MAX_ADDRESSES:
+            self._counts.popitem(last=False)
+        if number > WRONG_KEYS_PER_MINUTE:
+            raise QuotaError("too many wrong API keys from this address: wait a minute", since + 60 - now)
 
 
 class KeyRing:
@@ -117,11 +146,23 @@ class KeyRing:
 
     def __init__(self, keys: Sequence[ApiKey] | None, clock: Callable[[], float] = time.time) -> None:
         self.is_required = keys is not None
-        self._usages = [(key.sha256.encode(), KeyUsage(key, clock)) for key in keys or []]
+        self._clock, self._wrong_keys = clock, WrongKeys(clock)
+        self._usages: list[tuple[bytes, KeyUsage]] = []
+        self.replace(keys or ())
 
-    def find(self, key: str | None) -> KeyUsage | None:
+    def replace(self, keys: Sequence[ApiKey]) -> None:
+        """Use other keys from now on; a key of the same name as before keeps its usage, with its new quotas."""
+        before = {usage.key.name: usage for _, usage in self._usages}
+        self._usages = []
+        for key in keys:
+            usage = before.get(key.name) or KeyUsage(key, self._clock)
+            usage.key = key
+            self._usages.append((key.sha256.encode(), usage))
+
+    def find(self, key: str | None, address: str = "") -> KeyUsage | None:
         """Return the usage of a key, or None if no key is required; raise UnknownKeyError for an unknown key.
 
+        After many unknown keys from the same address, raise QuotaError.
         The hash is compared with all stored hashes, in constant time.
         """
         if not self.is_required:
@@ -131,5 +172,6 @@ class KeyRing:
         digest = hashlib.sha256(key.encode(errors="replace")).hexdigest().encode()
         matches = [usage for sha256, usage in self._usages if hmac.compare_digest(sha256, digest)]
         if not matches:
+            self._wrong_keys.count(address)
             raise UnknownKeyError("unknown API key: check the key, or create another with dragoman key")
         return matches[-1]

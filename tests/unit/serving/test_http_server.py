@@ -97,7 +97,7 @@ async def closed(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def run_server(**limits: Any) -> AsyncIterator[ServerUnderTest]:
+async def run_server(max_open: int = 1000, **limits: Any) -> AsyncIterator[ServerUnderTest]:
     patient = {"header_seconds": FAR, "body_seconds": FAR, "idle_seconds": FAR, "seconds": FAR, "drain_seconds": 0.0}
     with open_socket("127.0.0.1", 0) as where:
         server = ServerUnderTest(where)
@@ -109,6 +109,7 @@ async def run_server(**limits: Any) -> AsyncIterator[ServerUnderTest]:
                 lambda: server.calls.append("drain"),
                 server.reload,
                 server.ready.set,
+                max_open,
             )
         )
         try:
@@ -384,3 +385,32 @@ def test_nagles_delay_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TimeoutProtocol", Watched)
     run(work)
     assert seen == [1]
+
+
+def test_large_headers_are_refused_even_in_one_piece() -> None:
+    async def work() -> None:
+        async with run_server() as server:
+            for size, is_taken in ((50_000, True), (100_000, False)):
+                head = b"GET / HTTP/1.1\r\nHost: localhost\r\nLong: " + b"x" * size + b"\r\n\r\n"
+                reader, writer = await server.opened(head)
+                first = await asyncio.wait_for(reader.read(12), PATIENCE_S)
+                assert (first == b"HTTP/1.1 200") is is_taken
+                writer.close()
+
+    run(work)
+
+
+def test_connections_for_which_there_are_no_descriptors_are_closed_at_once() -> None:
+    async def work() -> None:
+        async with run_server(max_open=2) as server:
+            kept = [await server.opened() for _ in range(2)]
+            await asyncio.sleep(0.1)
+            reader, writer = await server.opened(GET)
+            assert await closed(reader) == b""
+            writer.close()
+            kept[0][1].write(GET)
+            assert await answer(kept[0][0]) == b"0"
+            for _, other in kept:
+                other.close()
+
+    run(work)

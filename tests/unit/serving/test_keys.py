@@ -238,3 +238,23 @@ def test_each_key_has_a_share_of_its_own_and_one_without_limits_has_none() -> No
     assert [allowed(one), allowed(one), allowed(other)] == [True, False, True]
     free = usage(clock)
     assert all(allowed(free, 10**9) for _ in range(1000))
+
+
+def test_other_keys_replace_the_old_ones_and_keep_the_usage_of_their_names() -> None:
+    clock = Clock()
+    hashes = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("one", "two", "three")}
+    ring = KeyRing([ApiKey(name="a", sha256=hashes["one"], characters_per_day=10)], clock)
+    assert allowed(found(ring, "one"), 8)
+    rotated = ApiKey(name="a", sha256=hashes["two"], characters_per_day=12)
+    ring.replace([rotated, ApiKey(name="b", sha256=hashes["three"], characters_per_day=10)])
+    with pytest.raises(UnknownKeyError):
+        ring.find("one")
+    assert not allowed(found(ring, "two"), 5)
+    assert allowed(found(ring, "two"), 4)
+    assert allowed(found(ring, "three"), 10)
+
+
+def found(ring: KeyRing, key: str) -> KeyUsage:
+    usage = ring.find(key)
+    assert usage is not None
+    return usage
