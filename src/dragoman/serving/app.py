@@ -13,6 +13,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 from dragoman.api_schemas import ServiceRequest
@@ -65,7 +66,7 @@ def create_app(service: Service, origins: Sequence[str] = (), hosts: frozenset[s
     _add_operation_routes(app, service)
     for path, media_type in PAGE.items():
         app.get(path, include_in_schema=False)(_serve_file(path.strip("/") or "page.html", media_type))
-    for kind in (RejectedError, HTTPException, RequestValidationError, Exception):
+    for kind in (RejectedError, HTTPException, RequestValidationError, ClientDisconnect, Exception):
         app.add_exception_handler(kind, handle_error)
     if origins:
         app.add_middleware(
@@ -81,7 +82,7 @@ def create_app(service: Service, origins: Sequence[str] = (), hosts: frozenset[s
         RequestContext.authenticate(service, request)
         return Response(document(), media_type="application/json")
 
-    return ServiceMiddleware(app, service, hosts)
+    return ServiceMiddleware(app, service, hosts, origins)
 
 
 class Health(BaseModel):

@@ -119,8 +119,8 @@ def create_router(service: Service) -> APIRouter:
         body = await _read_body(request, LibreDetectRequest)
         context = RequestContext.authenticate(service, request, body.api_key)
         service.check_texts([body.q])
-        context.count_usage(0)
-        return [_confidence(code, probability) for code, probability in detect_languages(body.q)[:3]]
+        with context.charge(0):
+            return [_confidence(code, probability) for code, probability in detect_languages(body.q)[:3]]
 
     @router.get("/languages", summary="List the languages", **_document(None, 401, 413))
     async def languages(request: Request) -> list[SourceLanguage]:

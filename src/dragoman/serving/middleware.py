@@ -1,23 +1,24 @@
 """The middleware of all routes: checks before the body is read, response headers, log lines and error responses."""
 
 import contextlib
+import re
 import secrets
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.config import describe_first
 from dragoman.serving.errors import PROBLEM_JSON, InvalidRequestError, RejectedError
-from dragoman.serving.service import Service, add_log_fields
+from dragoman.serving.service import RequestContext, Service, add_log_fields, key_in_headers
 
 SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -31,6 +32,17 @@ SECURITY_HEADERS: Final = {
 }
 HEALTH: Final = "/health"
 """Prefix of the health checks, which are answered even under overload, so that the service is not restarted."""
+CLIENT_LEFT: Final = 499
+"""The status in log and metrics of a request whose client disconnected, as nginx has it."""
+REQUEST_TIMEOUT: Final = 408
+"""The status of a request whose client was too slow and was disconnected."""
+REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+TRACEPARENT: Final = re.compile(r"00-(?P<trace>(?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-(?P<flags>[0-9a-f]{2})")
+"""The header by which W3C Trace Context passes on the id of a trace."""
+KEY_IN_HEADER: Final = ("/v1/translate", "/v1/models")
+"""Paths whose key is checked before the body is read."""
+KEY_IN_BODY: Final = ("/translate", "/detect")
+"""Paths of LibreTranslate, whose clients may send the key in the body; a key in a header is checked before that."""
 TRANSLATE_PATHS: Final = ("/translate", "/v1/translate")
 """Paths that are rejected under overload before the body is read, so that rejecting takes little time from the admitted
 requests."""
@@ -48,8 +60,11 @@ class UnreadError(HTTPException):
 class ServiceMiddleware:
     """ASGI middleware that checks requests, adds headers, and logs and counts each response."""
 
-    def __init__(self, app: ASGIApp, service: Service, hosts: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, service: Service, hosts: frozenset[str] | None = None, origins: Sequence[str] = ()
+    ) -> None:
         self._app = app
+        self._origins = frozenset(origins)
         self._service = service
         self._hosts = hosts
 
@@ -57,11 +72,15 @@ class ServiceMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["request_id"] = secrets.token_hex(8)
+        headers = Headers(scope=scope)
+        scope["request_id"] = _request_id(headers)
         extra = SECURITY_HEADERS | {"x-request-id": scope["request_id"]}
+        if trace := TRACEPARENT.fullmatch(headers.get("traceparent", "")):
+            scope["trace"] = trace["trace"]
+            extra["traceparent"] = f"00-{trace['trace']}-{secrets.token_hex(8)}-{trace['flags']}"
         if self._service.is_draining:
             extra["connection"] = "close"
-        status = 499  # the client disconnected, unless a response starts
+        status = CLIENT_LEFT  # unless a response starts
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -76,37 +95,63 @@ class ServiceMiddleware:
             begin = time.perf_counter()
             try:
                 self._check(scope)
-                await self._app(scope, self._limit_body(receive), send_with_headers)
+                await self._app(scope, self._limit_body(scope, receive), send_with_headers)
             except (RejectedError, HTTPException) as error:  # of the check: the application handles its own
                 response = await handle_error(Request(scope), error)
                 await response(scope, receive, send_with_headers)
             finally:
+                if scope.get("has_left"):  # in the middle of its body: the response reached nobody
+                    status = REQUEST_TIMEOUT if scope.get("timed_out") else CLIENT_LEFT
                 self._record(scope, status, time.perf_counter() - begin)
 
     def _check(self, scope: Scope) -> None:
         """Raise UnreadError or OverloadedError for a request that is rejected before its body is read."""
         headers, path = Headers(scope=scope), scope["path"]
+        if len(headers.getlist("host")) > 1:
+            raise UnreadError(400, "several Host headers: send one")
         if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
             raise UnreadError(421, "unknown Host header: send the request to localhost or 127.0.0.1")
+        if self._is_foreign(headers):
+            raise UnreadError(403, "the page of another site may not use this service: allow it with --allow-origin")
         if scope.get("crowded") and not path.startswith(HEALTH):
             raise UnreadError(503, "too many connections are open: try again later", {"retry-after": "1"})
         with contextlib.suppress(ValueError):  # not a number
             self._check_size(int(headers.get("content-length", "0")))
+        is_protected = path in KEY_IN_HEADER or (path in KEY_IN_BODY and key_in_headers(headers))
+        if is_protected and scope["method"] != "OPTIONS":  # a browser asks without a key whether it may send one
+            RequestContext.authenticate(self._service, Request(scope))
         if path in TRANSLATE_PATHS and scope["method"] == "POST":
             self._service.dispatcher.check_capacity()
+
+    def _is_foreign(self, headers: Headers) -> bool:
+        """Return True for a request of a page of another site, unless its origin is allowed.
+
+        A browser lets any page send a form. Behind a proxy, Host may be another than the page's: then the browser tells
+        by Sec-Fetch-Site, which no page can set, that both are the same.
+        """
+        origin = headers.get("origin")
+        if origin is None or origin in self._origins or headers.get("sec-fetch-site") in ("same-origin", "none"):
+            return False
+        return origin.partition("://")[2] != headers.get("host")
 
     def _check_size(self, size: int) -> None:
         limit = self._service.limits.body_bytes
         if size > limit:
             raise UnreadError(413, f"the body is larger than {limit:,} bytes: send less text per request")
 
-    def _limit_body(self, receive: Receive) -> Receive:
-        """Return a `receive` function that raises UnreadError when the body exceeds the size limit."""
-        size = 0
+    def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Return a `receive` function that raises UnreadError when the body exceeds the size limit.
+
+        It notes in the scope if the client leaves in the middle of the body.
+        """
+        size, is_complete = 0, False
 
         async def receive_limited() -> Message:
-            nonlocal size
+            nonlocal size, is_complete
             message = await receive()
+            if message["type"] == "http.disconnect":
+                scope["has_left"] = not is_complete
+            is_complete = is_complete or not message.get("more_body")
             size += len(message.get("body", b""))
             self._check_size(size)
             return message
@@ -124,9 +169,16 @@ class ServiceMiddleware:
             metrics.refusals.labels(reason).inc()
         if route.startswith(HEALTH):
             return
-        fields = {"id": scope["request_id"], "method": scope["method"], "route": route, "status": status}
+        fields = {"id": scope["request_id"], "trace": scope.get("trace"), "client": (scope.get("client") or [None])[0]}
+        fields |= {"method": scope["method"], "route": route, "status": status}
         fields |= {"ms": round(1000 * seconds, 1), "refused": reason, **scope.get("log_fields", {})}
         self._service.log("request", **fields)
+
+
+def _request_id(headers: Headers) -> str:
+    """Return the id that the client or a proxy gave the request, or a new one."""
+    given = headers.get("x-request-id", "")
+    return given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
 
 
 def _host_name(header: str) -> str:
@@ -148,6 +200,9 @@ async def handle_error(request: Request, error: Exception) -> Response:
                 detail = f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1] + 1}"
             else:
                 detail = describe_first([first])
+        case ClientDisconnect():  # in the middle of its body: nobody reads this response
+            status, title, reason = CLIENT_LEFT, "Client disconnected", None
+            detail = "the client disconnected before its request was complete"
         case _:  # in our code: the log gets its place but not its message, which may contain a user's text
             status, title, reason = 500, "Internal error", "broken"
             detail = "internal error: look up the id of this request in the log of the service"

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from dragoman.api_schemas import ModelInfo
@@ -146,10 +147,11 @@ class Service:
         split: bool = True,
         glossary: Glossary | None = None,
         source: str | None = None,
+        request_id: str = "",
     ) -> list[DocumentTranslation]:
-        """Return one translation per text. If the call is cancelled, its sentences are removed from the queue.
+        """Return one translation per text. If the call is cancelled, its sentences are translated no further.
 
-        `source` is the language of the texts, if the request names it.
+        `source` is the language of the texts, if the request names it. Log lines about an engine name `request_id`.
         """
         self.check_texts(texts, options.prefix)
         model = self.models[options.model]
@@ -159,14 +161,14 @@ class Service:
         sentences = [sentence for document in documents for sentence in document.sentences]
         if options.prefix and (len(documents) != 1 or len(sentences) != 1):
             raise InvalidRequestError("prefix needs a single sentence: send one text of one sentence, or omit prefix")
-        found = await self._translate_sentences(sentences, options, glossary) if sentences else []
+        found = await self._translate_sentences(sentences, options, glossary, request_id) if sentences else []
         if glossary:
             found = [{"terms": [], **answer} for answer in found]
         answers = iter(found)
         return [DocumentTranslation(document, [next(answers) for _ in document.spans]) for document in documents]
 
     async def _translate_sentences(
-        self, texts: list[str], options: TranslationOptions, glossary: Glossary | None = None
+        self, texts: list[str], options: TranslationOptions, glossary: Glossary | None, request_id: str
     ) -> list[Answer]:
         """Translate sentences; a sentence that is kept whole is answered without an engine."""
         self.dispatcher.require_ready()
@@ -178,19 +180,19 @@ class Service:
         read = [i for i, cost in enumerate(costs) if cost or options.prefix]
         # Engines get only the terms that a sentence has, so all sentences without terms can share a batch.
         with_terms = [_add_terms(options, texts[i], glossary) for i in read]
-        found = await self._translate_queued([texts[i] for i in read], [costs[i] for i in read], with_terms)
+        found = await self._translate_queued([texts[i] for i in read], [costs[i] for i in read], with_terms, request_id)
         answers = dict(zip(read, found, strict=True))
         return [answers.get(i) or _keep(text, parts[i][0].kept, options) for i, text in enumerate(texts)]
 
     async def _translate_queued(
-        self, texts: list[str], costs: list[int], options: list[TranslationOptions]
+        self, texts: list[str], costs: list[int], options: list[TranslationOptions], request_id: str
     ) -> list[Answer]:
         if not texts:
             return []
         loop = asyncio.get_running_loop()
         now, new = loop.time(), loop.create_future
         sentences = [
-            QueuedSentence(text, each, cost * (1 + TERM_COST * len(each.terms)), now, new())
+            QueuedSentence(text, each, cost * (1 + TERM_COST * len(each.terms)), now, new(), request_id)
             for text, cost, each in zip(texts, costs, options, strict=True)
         ]
         self.dispatcher.admit(sum(sentence.cost for sentence in sentences))
@@ -231,6 +233,12 @@ def _quote(value: str | None) -> str:
     return "anything" if value is None else repr(value[:40])
 
 
+def key_in_headers(headers: Headers) -> str | None:
+    """Return the API key of the headers Authorization or X-API-Key."""
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    return (bearer.strip() if scheme.lower() == "bearer" else None) or headers.get("x-api-key")
+
+
 class RequestContext(NamedTuple):
     """An authenticated request; `usage` is None if the service requires no key."""
 
@@ -241,17 +249,29 @@ class RequestContext(NamedTuple):
     @staticmethod
     def authenticate(service: Service, request: Request, key: str | None = None) -> "RequestContext":
         """Check the API key in the headers, or `key` from the body; raise UnknownKeyError for an unknown key."""
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        in_header = bearer.strip() if scheme.lower() == "bearer" else None
-        usage = service.keys.find(in_header or request.headers.get("x-api-key") or key)
+        if "usage" not in request.scope:
+            key = key_in_headers(request.headers) or key
+            request.scope["usage"] = service.keys.find(key, request.client.host if request.client else "")
+        usage: KeyUsage | None = request.scope["usage"]
         if usage is not None:
             add_log_fields(request, key=usage.key.name)
         return RequestContext(service, request, usage)
 
-    def count_usage(self, characters: int) -> None:
-        """Count the request against the quotas of its key."""
-        if self.usage is not None:
-            self.usage.count(characters)
+    @contextlib.contextmanager
+    def charge(self, characters: int) -> Iterator[None]:
+        """Count the request against the quotas of its key, unless it gets no answer.
+
+        A client that leaves before its answer has used a request, but no characters.
+        """
+        if self.usage is None:
+            yield
+            return
+        self.usage.count(characters)
+        try:
+            yield
+        except BaseException as error:
+            self.usage.take_back(characters, 1 if isinstance(error, Exception) else 0)
+            raise
 
     async def translate(
         self,
@@ -261,11 +281,13 @@ class RequestContext(NamedTuple):
         glossary: Glossary | None = None,
         source: str | None = None,
     ) -> list[DocumentTranslation]:
-        """Count the usage, translate the texts and log the request; cancel if the client disconnects."""
+        """Translate the texts, charge the key and log the request; cancel if the client disconnects."""
         characters = sum(map(len, texts))
-        self.count_usage(characters)
         add_log_fields(self.request, texts=len(texts), characters=characters, model=options.model)
-        return await cancel_on_disconnect(self.request, self.service.translate(texts, options, split, glossary, source))
+        request_id = self.request.scope.get("request_id", "")
+        with self.charge(characters):
+            work = self.service.translate(texts, options, split, glossary, source, request_id)
+            return await cancel_on_disconnect(self.request, work)
 
 
 def add_log_fields(request: Request, **fields: Any) -> None:

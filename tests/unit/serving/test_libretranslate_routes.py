@@ -134,7 +134,6 @@ def test_a_key_may_stand_in_the_body(demo: ServiceHarness) -> None:
     assert demo.request("GET", "/languages", app, data={"api_key": key}).status_code == 200
     limited = demo.post("/translate", app, **content, api_key=key)
     assert (limited.status_code, limited.headers["retry-after"]) == (429, "3600")
-    assert demo.post("/detect", app, q="a", api_key=key).status_code == 200
-    assert demo.post("/detect", app, q="a", api_key=key).status_code == 200
-    assert demo.post("/detect", app, q="a", api_key=key).status_code == 429
+    statuses = [demo.post("/detect", app, q="a", api_key=key).status_code for _ in range(4)]
+    assert statuses == [200, 200, 200, 429]  # what was refused is not counted
     assert key not in demo.log_text

@@ -223,6 +223,7 @@ def test_the_log_line_of_a_request(idle: ServiceHarness) -> None:
         "level": "info",
         "event": "request",
         "id": answer.headers["x-request-id"],
+        "client": "127.0.0.1",
         "method": "POST",
         "route": "/v1/translate",
         "status": 404,
@@ -260,3 +261,77 @@ def test_other_asgi_messages_pass_through(idle: ServiceHarness) -> None:
     middleware = ServiceMiddleware(inner, replace(idle.service, limits=SMALL), LOOPBACK_NAMES)
     idle.run(_call(middleware, {"type": "lifespan"}, None, None))
     assert seen == ["lifespan"]
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_a_given_id_and_trace_come_back_and_into_the_log(idle: ServiceHarness) -> None:
+    headers = {"x-request-id": "shop-17:a.b", "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    answer = idle.request("GET", "/v1/models", headers=headers)
+    assert answer.headers["x-request-id"] == idle.log[-1]["id"] == "shop-17:a.b"
+    assert idle.log[-1]["trace"] == TRACE
+    version, trace, span, flags = answer.headers["traceparent"].split("-")
+    assert (version, trace, flags) == ("00", TRACE, "01")
+    assert span != "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize("given", ["", "two words", 'a"b', "x" * 129, "a\u00e4"])
+def test_an_id_that_could_spoil_the_log_is_replaced(idle: ServiceHarness, given: str) -> None:
+    for traceparent in ("00-0-0-0", f"00-{TRACE}-00f067aa0ba902b7-01-more", f"00-{'0' * 32}-00f067aa0ba902b7-01"):
+        headers = {"x-request-id": given.encode("latin-1"), "traceparent": traceparent.encode()}
+        answer = idle.request("GET", "/v1/models", headers=headers)
+        assert len(answer.headers["x-request-id"]) == 16
+        assert "traceparent" not in answer.headers
+        assert "trace" not in idle.log[-1]
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v1/translate", "/detect"])
+def test_a_page_of_another_site_is_refused(idle: ServiceHarness, path: str) -> None:
+    app = idle.create_app(origins=("https://shop.example",))
+
+    def status(**headers: str) -> int:
+        content = idle.request("POST", path, app, content=b"{}", headers=headers)
+        return content.status_code
+
+    accepted = status()
+    assert accepted in (400, 422)
+    for foreign in ("https://evil.example", "null", "http://localhost.evil.example", "http://localhost:81"):
+        assert status(origin=foreign) == 403
+        assert status(origin=foreign, **{"sec-fetch-site": "cross-site"}) == 403
+    assert status(origin="http://localhost") == accepted
+    assert status(origin="https://shop.example") == accepted
+    assert status(origin="https://behind.proxy", **{"sec-fetch-site": "same-origin"}) == accepted
+
+
+def test_several_host_headers_are_refused(idle: ServiceHarness) -> None:
+    statuses = []
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status"))
+
+    hosts = [(b"host", b"localhost"), (b"host", b"localhost")]
+    scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": hosts}
+    idle.run(_call(idle.app, scope, None, send))  # type: ignore[arg-type]
+    assert statuses == [400, None]
+
+
+@pytest.mark.parametrize(("timed_out", "status"), [(False, 499), (True, 408)])
+@pytest.mark.parametrize("path", ["/translate", "/v1/translate", "/detect"])
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error_of_ours(
+    idle: ServiceHarness, path: str, timed_out: bool, status: int
+) -> None:
+    messages = iter([{"type": "http.request", "body": b'{"q', "more_body": True}, {"type": "http.disconnect"}])
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": [(b"host", b"a")]}
+    scope |= {"timed_out": True} if timed_out else {}
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        pass
+
+    idle.run(_call(idle.app, scope, receive, send))  # type: ignore[arg-type]
+    assert idle.log[-1]["status"] == status
+    assert "mistake" not in idle.log[-1]
+    assert f'{{route="{path}",status="{status}"}} 1.0'.encode() in idle.metrics.text()

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from fastapi import Request
 from service_harness import ServiceHarness, until
 
+from dragoman.serving.errors import OverloadedError
 from dragoman.serving.keys import ApiKey, generate_key
 from dragoman.serving.service import cancel_on_disconnect
 
@@ -190,3 +192,49 @@ def test_sentences_of_a_disconnected_client_leave_the_queue(small: ServiceHarnes
     small.run(work())
     (line,) = small.log[before:]
     assert (line["status"], line["route"], line["texts"]) == (499, path, 2)
+
+
+@pytest.mark.parametrize("path", ["/v1/translate", "/translate", "/detect"])
+@pytest.mark.parametrize("key", ["wrong", None])
+def test_a_wrong_key_is_refused_before_the_body_is_read(idle: ServiceHarness, path: str, key: str | None) -> None:
+    read = []
+
+    async def body() -> AsyncIterator[bytes]:
+        read.append(1)
+        yield b"{"
+
+    headers = {"x-api-key": key} if key else {}
+    answer = idle.request("POST", path, idle.create_app(KNOWN), content=body(), headers=headers)
+    if key or path.startswith("/v1/"):
+        assert (answer.status_code, read) == (401, [])
+    else:  # the key may be in the body
+        assert (answer.status_code, read) == (400, [1])
+
+
+def test_many_wrong_keys_of_an_address_are_throttled_and_the_right_one_is_not(idle: ServiceHarness) -> None:
+    app = idle.create_app(KNOWN)
+    statuses = [idle.request("GET", "/v1/models", app, headers={"x-api-key": "no"}) for _ in range(40)]
+    assert [answer.status_code for answer in statuses] == [401] * 30 + [429] * 10
+    assert 0 < int(statuses[-1].headers["retry-after"]) <= 60
+    assert idle.request("GET", "/v1/models", app, headers={"x-api-key": KEY}).status_code == 200
+    assert idle.request("GET", "/v1/models", app).status_code == 401  # no key is no guess
+
+
+@pytest.mark.slow
+def test_only_answers_are_charged(small: ServiceHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = small.create_app([ApiKey(name="shop", sha256=SHA256, requests_per_minute=2, characters_per_day=20)])
+
+    def status(text: str) -> int:
+        headers = {"x-api-key": KEY}
+        return small.request("POST", "/v1/translate", app, json={"texts": text}, headers=headers).status_code
+
+    with monkeypatch.context() as patched:
+        patched.setattr(small.dispatcher, "admit", _refuse)
+        assert [status("two red dogs.") for _ in range(5)] == [503] * 5
+    assert [status("two red dogs and more than that") for _ in range(5)] == [429] * 5
+    assert [status("two red dogs."), status("dogs.")] == [200, 200]
+    assert status("a") == 429
+
+
+def _refuse(_: int) -> None:
+    raise OverloadedError("full: try again later", 1.0)

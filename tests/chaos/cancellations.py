@@ -1,0 +1,78 @@
+"""How soon an engine is free again when a client leaves, or its time is over: `python tests/chaos/cancellations.py`.
+
+A client sends a text that takes an engine many seconds, and leaves. At the same moment another client sends a short
+one: it has to wait only until the engine is free. `--careless` takes away what frees engines.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import statistics
+import time
+from typing import Any, Final
+
+import httpx
+from service_process import ServiceProcess, start_service
+
+CARELESS: Final = "import dragoman.serving.engine_pool as pool; pool.ABANDONED_SECONDS = 1e9"
+WORDS: Final = "the quick brown station is near old house of my friend who walks with many dogs every morning"
+LONG: Final = " ".join(WORDS.split()[(7 * i * i + i) % 18] for i in range(200))
+PATIENCE: Final = 300.0
+SHORT: Final = {"texts": "Where is the station?", "model": "demo"}
+
+
+async def measure(service: ServiceProcess, times: int, deadline: float) -> list[float]:
+    """The seconds for which short requests waited for engines that were freed."""
+    found = []
+    async with httpx.AsyncClient(base_url=service.url, timeout=300) as client:
+        for _ in range(times):
+            content = {"texts": LONG, "model": "demo", "beam_size": 10}
+            hostile = asyncio.create_task(client.post("/v1/translate", json=content))
+            while "dragoman_requests_open 2.0" not in (await client.get("/metrics")).text and not hostile.done():
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.3)  # until an engine has it
+            if deadline < PATIENCE:
+                if "timeout" not in (await hostile).text:
+                    continue  # refused at once, because it would take too long
+            else:
+                hostile.cancel()
+                await asyncio.gather(hostile, return_exceptions=True)
+            begin = time.perf_counter()
+            while (await client.post("/v1/translate", json=SHORT)).status_code != 200:
+                await asyncio.sleep(0.01)
+            found.append(time.perf_counter() - begin)
+    return found
+
+
+def run(times: int, seconds: float, broken: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for cause, deadline in (("left", PATIENCE), ("timeout", seconds)):
+        with start_service("demo", "--engines", "1", "--limit", f"seconds={deadline}", broken=broken) as service:
+            found = sorted(asyncio.run(measure(service, times, deadline)))
+            cancelled = sum(line["event"] == "work cancelled" for line in service.log)
+            lost = sum(line["event"] == "engine lost" for line in service.log)
+        values |= {
+            f"{cause}_measured": len(found),
+            f"{cause}_p50_s": round(statistics.median(found), 3) if found else math.nan,
+            f"{cause}_worst_s": round(found[-1], 3) if found else math.nan,
+            f"{cause}_cancelled": cancelled,
+            f"{cause}_lost": lost,
+        }
+    return values
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=5.0, help="limit of time of the requests that time out")
+    parser.add_argument("--within", type=float, default=1.0)
+    parser.add_argument("--careless", action="store_true")
+    wanted = parser.parse_args()
+    values = run(wanted.times, wanted.seconds, CARELESS if wanted.careless else "")
+    print(json.dumps({"bench": "cancellations", "values": values}))
+    raise SystemExit(not all(values[f"{cause}_worst_s"] <= wanted.within for cause in ("left", "timeout")))
+
+
+if __name__ == "__main__":
+    main()
