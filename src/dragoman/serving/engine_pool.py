@@ -5,6 +5,7 @@ one, which takes the fork server a fraction of a second, and then killed.
 """
 
 import asyncio
+import contextlib
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ CHECK_SECONDS: Final = 0.1
 """Seconds between two checks for engines that do not answer, or whose work nobody awaits."""
 ABANDONED_SECONDS: Final = 0.2
 """Seconds after which an engine whose work nobody awaits is exchanged: most batches have ended by then."""
+CODE_SECONDS: Final = 5.0
+"""Seconds for the fork server to report the exit code of an engine that has ended."""
 MAX_PAUSE_SECONDS: Final = 10.0
 """Longest pause between attempts to start an engine: each attempt takes CPU time from the running engines."""
 
@@ -304,7 +307,9 @@ class EnginePool:
     async def _watch(self, engine: EngineHandle) -> None:
         lost = await engine.read_answers(self.callbacks.on_answers)
         self.engines.remove(engine)
-        code = await engine.process.wait()
+        code = None
+        with contextlib.suppress(TimeoutError):
+            code = await asyncio.wait_for(engine.process.wait(), CODE_SECONDS)
         if not engine.is_leaving and not self._is_closing:
             ids = _request_ids(lost)
             self.callbacks.log("engine lost", level="warning", code=code, pieces=len(lost), requests=ids)
@@ -333,26 +338,28 @@ class EnginePool:
         """
         old = self._server
         server = old if old and old.is_running else await self._start_server()
-        engine = await self._start_one(server)
-        has_enough = len(self.working) >= self.config.num_engines  # if a reload came in between
-        if engine.models == self.models and not has_enough:
-            self._server = server
-            self._join([engine])
-        else:
-            await engine.leave()
-        if self._server is server:
-            await self._close_server(old if old is not server else None)
-            return
-        await self._close_server(server if server is not old else None)
-        if not has_enough:
-            raise ValueError("the model folders have other models than those served: send SIGHUP to change to them")
+        try:
+            engine = await self._start_one(server)
+            if len(self.working) >= self.config.num_engines:  # a reload came in between
+                await engine.leave()
+            elif engine.models != self.models:
+                await engine.leave()
+                raise ValueError("the model folders have other models than those served: send SIGHUP to change to them")
+            else:
+                self._server = server
+                self._join([engine])
+        finally:
+            if self._server is not server:
+                await self._close_server(server)
+            elif server is not old:
+                await self._close_server(old)
 
     async def _check_engines(self) -> None:
         """Kill engines that do not answer, and exchange engines whose work nobody awaits."""
         clock, limit = asyncio.get_running_loop().time, self.config.limits.engine_seconds
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            for engine in list(self.engines):
+            for engine in [one for one in self.engines if not one.process.is_killed]:
                 since = engine.busy_since()
                 if since is not None and clock() - since > limit:
                     ids = _request_ids(engine.sentences)

@@ -21,6 +21,7 @@ class ForkedProcess:
         self.returncode: int | None = None
         """The exit code; None while the process runs, or if the fork server ended before it."""
         self.has_ended = asyncio.Event()
+        self.is_killed = False
 
     def end(self, code: int | None) -> None:
         """Note the exit code, or that nobody will report it."""
@@ -29,6 +30,7 @@ class ForkedProcess:
 
     def kill(self) -> None:
         """Kill the process if it is not known to have ended."""
+        self.is_killed = True
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
