@@ -68,7 +68,7 @@ class ModelRef(ResponseSchema):
     """The name and hash of the model that made a response."""
 
     name: str = Field(examples=["en-de"])
-    sha256: str = Field(description="hash of the bundle's manifest: identifies the exact model")
+    sha256: str = Field(description="hash of the model's configuration, weights and vocabulary")
 
 
 class ModelInfo(ModelRef):

@@ -28,14 +28,14 @@ PATIENCE = 60.0
 
 
 def two_bundles(place: Path) -> tuple[Path, Path]:
-    """The demo, and the same with another card: the same translations, another hash."""
+    """The demo, and the same with a longer limit of length: the same translations, another hash."""
     first, second = place / "first", place / "second"
     shutil.copytree(demo_folder(), first)
     from dragoman.bundle import write_bundle
 
     bundle = open_bundle(first)
-    card = bundle.card.model_copy(update={"title": "the demo, under another name"})
-    write_bundle(second, bundle.info, bundle.weights(), bundle.vocab, card)
+    info = bundle.info.model_copy(update={"search": {**bundle.info.search, "max_length": {"ratio": 1.0, "extra": 51}}})
+    write_bundle(second, info, bundle.weights(), bundle.vocab, bundle.card)
     from dragoman.translation.export_check import export_bundle
 
     export_bundle(second)
@@ -95,7 +95,7 @@ def run(rate: float, reloads: int, seconds: float, without_successor: bool = Fal
         listener.listen(2048)
         old = started(live, listener)
         successors: list[ServiceProcess] = []
-        hashes = {open_bundle(bundle).sha256 for bundle in bundles}
+        hashes = {open_bundle(bundle).model_sha256 for bundle in bundles}
         try:
             expected = asyncio.run(translate_alone(old.url))
             came = asyncio.run(send_at_rate(old.url, rate, seconds, lambda: reloading(old, bundles, live, reloads)))

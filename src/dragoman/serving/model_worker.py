@@ -64,7 +64,7 @@ class ModelWorker:
         """The default search options."""
         self.info = ModelInfo(
             name=model.name,
-            sha256=bundle.sha256,
+            sha256=bundle.model_sha256,
             source=next(iter(bundle.info.sources), UNDETERMINED),
             target=next(iter(bundle.info.targets), UNDETERMINED),
             sources=bundle.info.source_languages,

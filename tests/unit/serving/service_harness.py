@@ -38,12 +38,15 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
 
 
 def write_model(folder: Path, title: str, stop: str = "count", aligns: bool = True) -> Path:
-    """Write the golden model with an export, and an alignment head if it `aligns`; each title gives another hash."""
+    """Write the golden model with an export, and an alignment head if it `aligns`.
+
+    Each title gives another hash, by a longer length limit.
+    """
     from dragoman.translation.export_check import export_bundle
 
     golden = open_bundle(GOLDEN)
     head = AlignmentHead(layer="decoder.layers.0.cross_attention", head=1, rows="read")
-    search = {**golden.info.search, "stop": stop}
+    search = {**golden.info.search, "stop": stop, "max_length": {"ratio": 1.0, "extra": 50 + len(title)}}
     info = golden.info.model_copy(update={"search": search, "alignment_heads": (head,) if aligns else ()})
     card: Card = golden.card.model_copy(update={"title": title})
     write_bundle(folder, info, golden.weights(), golden.vocab, card)

@@ -105,7 +105,7 @@ def test_it_reports_its_models_answers_and_ends_with_the_socket(tiny: Path) -> N
         message = engine.receive()
         assert message is not None
         models = [ModelInfo.model_validate(model) for model in message["models"]]
-        sha256 = open_bundle(tiny).sha256
+        sha256 = open_bundle(tiny).model_sha256
         assert [(model.name, model.sha256, model.source, model.aligns) for model in models] == [
             ("a", sha256, "en", True),
             ("b", sha256, "en", True),

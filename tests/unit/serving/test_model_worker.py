@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bundle import open_bundle
+from dragoman.bundle import open_bundle, write_bundle
+from dragoman.bundle.writing import store_export
 from dragoman.serving.engine_protocol import TranslationOptions
 from dragoman.serving.model_worker import LoadedModel, ModelWorker, isolate_errors
 
@@ -76,7 +77,7 @@ def test_model_info_is_the_bundles(worker: ModelWorker, tiny: Path) -> None:
     bundle = open_bundle(tiny)
     assert worker.info.model_dump() == {
         "name": "tiny",
-        "sha256": bundle.sha256,
+        "sha256": bundle.model_sha256,
         "source": "en",
         "target": "de",
         "sources": (),
@@ -207,3 +208,12 @@ def test_odd_sentences_get_an_answer_with_every_option(worker: ModelWorker, text
     for how in ({}, {"tokens": True}, {"alignment": True}, {"protect": True}, {"num_best": 3}):
         (answer,) = worker.translate([text], options(**how))
         assert answer["hypotheses"], (how, answer)
+
+
+def test_models_with_the_same_weights_and_other_cards_have_the_same_hash(tiny: Path, tmp_path: Path) -> None:
+    bundle = open_bundle(tiny)
+    card = bundle.card.model_copy(update={"title": "trained elsewhere, in another time"})
+    write_bundle(tmp_path / "copy", bundle.info, bundle.weights(), bundle.vocab, card)
+    copy = store_export(tmp_path / "copy", bundle.exports[0], b"")
+    assert copy.sha256 != bundle.sha256
+    assert open_worker(copy.folder, "a").info.sha256 == open_worker(tiny, "a").info.sha256
