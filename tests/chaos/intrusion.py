@@ -38,8 +38,11 @@ from dragoman.serving.middleware import SECURITY_HEADERS
 from dragoman.serving.run import JsonLog
 from dragoman.serving.service import Service
 
-EXCEPTIONS: Final = {"/health", "/health/live", "/health/ready", "/", "/page.css", "/page.js"}
-"""Open by intention: load balancers have no key, and the page asks for one."""
+EXCEPTIONS: Final = {
+    *("/health", "/health/live", "/health/ready", "/", "/page.css", "/page.js"),
+    *("/languages", "/frontend/settings"),
+}
+"""Open by intention: load balancers have no key, the page asks for one, and LibreTranslate has these open too."""
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 SECRET: Final = "the canary in the file beside the model"
 TEXT: Final = "A sentence that no log may hold."

@@ -24,7 +24,7 @@ from dragoman.bundle import demo_folder
 PATIENT: Final = ("wait=600", "seconds=600", "engine_seconds=600")
 CONFIG: Final = """
 [checks]
-positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 503]
+positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 429, 503]
 negative_data_rejection.expected-statuses = [400, 401, 404, 413, 415, 422]
 """
 UNDOCUMENTED: Final = """

@@ -34,8 +34,8 @@ from dragoman.version import __version__
 ABOUT: Final = "Translation with your own models. /translate is LibreTranslate's API; /v1/translate returns scores too."
 PAGE: Final = {"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript"}
 """The media type of each file of the web page, by path."""
-KEYLESS: Final = ("/health", "/health/live", "/health/ready")
-"""Paths that require no API key: load balancers have none."""
+KEYLESS: Final = ("/health", "/health/live", "/health/ready", "/languages", "/frontend/settings")
+"""Paths that require no API key: load balancers have none, and LibreTranslate's clients send none there."""
 _SECURITY: Final = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},

@@ -1,9 +1,17 @@
-"""Detection of a text's language."""
+"""Detection of a text's language, and language codes as clients write them."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from dragoman.serving.errors import InvalidRequestError
+
+
+def match_language(code: str, known: Iterable[str]) -> str:
+    """Return the known language code that a client means: EN is en, and de-DE is de; an unknown code as it is."""
+    codes = {one.lower().replace("_", "-"): one for one in known}
+    given = code.lower().replace("_", "-")
+    return codes.get(given) or codes.get(given.partition("-")[0]) or code
 
 
 def detect_languages(text: str) -> list[tuple[str, float]]:

@@ -1,19 +1,19 @@
-"""The routes of LibreTranslate's API: /translate, /detect and /languages, for existing clients."""
+"""The routes of LibreTranslate's API: /translate, /detect, /languages and /frontend/settings, for existing clients."""
 
 import json
+import re
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from dragoman.api_schemas import Integer
 from dragoman.config import describe_first
 from dragoman.serving.engine_protocol import Answer, TranslationOptions
 from dragoman.serving.errors import InvalidRequestError, LibreTranslateError, document_errors
-from dragoman.serving.languages import detect_languages
+from dragoman.serving.languages import detect_languages, match_language
 from dragoman.serving.service import DETECT_CHARACTERS, DocumentTranslation, RequestContext, Service
 from dragoman.text.language_names import language_name
 from dragoman.translation.document import TextDocument
@@ -21,6 +21,26 @@ from dragoman.translation.inline_tags import LinkedSentence
 from dragoman.translation.markup import MarkupDocument, parse_html
 
 FORM: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
+MAX_FIELDS: Final = 100
+"""The most fields of a form."""
+_BOUNDARY: Final = re.compile(r'boundary="?([^";,]{1,70})"?', re.IGNORECASE)
+_FIELD_NAME: Final = re.compile(rb'form-data;[^\r\n]*\bname="([^"\r\n]*)"', re.IGNORECASE)
+
+
+def _integral(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else value
+
+
+Number = Annotated[
+    int,
+    BeforeValidator(_integral),
+    Field(ge=0),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]$"}]}),
+]
+"""An integer, in JSON too possibly written as a string, as some clients do."""
 
 
 class LibreDetectRequest(BaseModel):
@@ -37,7 +57,7 @@ class LibreTranslateRequest(BaseModel):
     source: str = Field(description="source language code; auto detects it", examples=["en"])
     target: str = Field(description="target language code", examples=["de"])
     format: Literal["text", "html"] = Field("text", description="format of the texts; the tags of html stay")
-    alternatives: Integer = Field(0, ge=0, description="number of additional translations")
+    alternatives: Number = Field(0, description="number of additional translations")
     api_key: str | None = Field(None, description="API key, if the service requires keys")
 
 
@@ -57,11 +77,38 @@ class LibreTranslateResponse(BaseModel):
 
 
 class SourceLanguage(BaseModel):
-    """A source language and its target languages."""
+    """A language and the languages into which it is translated; a language that is only a target has none."""
 
     code: str = Field(examples=["en"])
     name: str = Field(examples=["English"])
     targets: list[str] = Field(examples=[["de"]])
+
+
+class NamedLanguage(BaseModel):
+    """A language as /frontend/settings has it."""
+
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+
+
+class FrontendLanguages(BaseModel):
+    """The languages of the first model."""
+
+    source: NamedLanguage
+    target: NamedLanguage
+
+
+class FrontendSettings(BaseModel):
+    """The settings that LibreTranslate's clients ask for: whether keys are required, and how much text may be sent."""
+
+    apiKeys: bool = Field(description="true if there are API keys")  # noqa: N815
+    keyRequired: bool = Field(description="true if a request needs an API key")  # noqa: N815
+    charLimit: int = Field(description="characters per request", examples=[20_000])  # noqa: N815
+    frontendTimeout: int = Field(500, description="milliseconds that a page waits for more input")  # noqa: N815
+    filesTranslation: bool = Field(False, description="true if /translate_file exists")  # noqa: N815
+    supportedFilesFormat: list[str] = Field([], description="formats of /translate_file")  # noqa: N815
+    suggestions: bool = Field(False, description="true if /suggest exists")
+    language: FrontendLanguages | None
 
 
 RequestT = TypeVar("RequestT", LibreDetectRequest, LibreTranslateRequest)
@@ -101,18 +148,23 @@ def create_router(service: Service) -> APIRouter:
         limit = service.limits.num_best - 1
         if body.alternatives > limit:
             raise InvalidRequestError(f"alternatives {body.alternatives} is too large: give at most {limit}")
+        pairs = [pair for model in service.models.values() for pair in model.pairs]
+        target = match_language(body.target, [other for _, other in pairs])
+        asked = body.source.lower() if body.source.lower() == "auto" else body.source
         pages = [parse_html(text) for text in texts] if body.format == "html" else []
         texts = ["\n".join(page.texts) for page in pages] if pages else texts
-        source = service.detect_source(texts, body.target) if body.source == "auto" else body.source
-        model = service.find_model(None, source, body.target)
-        to = service.choose_language(model, body.target)
+        source = match_language(asked, [one for one, _ in pairs])
+        source = service.detect_source(texts, target) if asked == "auto" else source
+        model = service.find_model(None, source, target)
+        to = service.choose_language(model, target)
         aligns = model.aligns and any(any(page.has_tags) for page in pages)
         options = TranslationOptions(model.name, model.sha256, to, num_best=1 + body.alternatives, alignment=aligns)
         found = await context.translate(texts, options, source=source)
         results: Sequence[DocumentTranslation | HtmlTranslation] = found
         if pages:
             results = [HtmlTranslation(*result, page) for result, page in zip(found, pages, strict=True)]
-        return JSONResponse(_format(body, results, source), headers={"x-model-sha256": model.sha256})
+        detected = source if asked == "auto" else None
+        return JSONResponse(_format(body, results, detected), headers={"x-model-sha256": model.sha256})
 
     @router.post("/detect", summary="Detect a language", **_document(LibreDetectRequest, 400, 401, 413, 429))
     async def detect(request: Request) -> list[DetectedLanguage]:
@@ -122,30 +174,42 @@ def create_router(service: Service) -> APIRouter:
         with context.charge(0):
             return [_confidence(code, probability) for code, probability in detect_languages(body.q)[:3]]
 
-    @router.get("/languages", summary="List the languages", **_document(None, 401, 413))
-    async def languages(request: Request) -> list[SourceLanguage]:
-        RequestContext.authenticate(service, request, _key_in_form(await request.body()))
-        targets: dict[str, set[str]] = {}
-        for model in service.models.values():
-            for source, target in model.pairs:
-                targets.setdefault(source, set()).add(target)
+    @router.get("/languages", summary="List the languages")
+    async def languages() -> list[SourceLanguage]:
+        pairs = [pair for model in service.models.values() for pair in model.pairs]
+        targets: dict[str, set[str]] = {source: set() for source, _ in pairs}
+        targets |= {target: set() for _, target in pairs if target not in targets}
+        for source, target in pairs:
+            targets[source].add(target)
         names = {code: language_name(code) for code in targets}
         return [SourceLanguage(code=code, name=names[code], targets=sorted(targets[code])) for code in targets]
+
+    @router.get("/frontend/settings", summary="Settings for LibreTranslate's clients")
+    async def settings() -> FrontendSettings:
+        codes = next((model.pairs[0] for model in service.models.values()), None)
+        languages = None
+        if codes:
+            source, target = (NamedLanguage(code=code, name=language_name(code)) for code in codes)
+            languages = FrontendLanguages(source=source, target=target)
+        has_keys = service.keys.is_required
+        return FrontendSettings(
+            apiKeys=has_keys, keyRequired=has_keys, charLimit=service.limits.characters, language=languages
+        )
 
     return router
 
 
 def _format(
-    body: LibreTranslateRequest, results: Sequence[DocumentTranslation | HtmlTranslation], source: str
+    body: LibreTranslateRequest, results: Sequence[DocumentTranslation | HtmlTranslation], detected: str | None
 ) -> dict[str, Any]:
     """Return the response body: single values for one text, lists for a list of texts."""
     response: dict[str, list[Any]] = {"translatedText": [result.text() for result in results]}
     if body.alternatives:
         ranks = range(1, 1 + body.alternatives)
         response["alternatives"] = [[result.text(rank) for rank in ranks] for result in results]
-    if body.source == "auto":
+    if detected:
         ranked = [dict(detect_languages(result.document.text[:DETECT_CHARACTERS])) for result in results]
-        response["detectedLanguage"] = [_confidence(source, one.get(source, 0.0)).model_dump() for one in ranked]
+        response["detectedLanguage"] = [_confidence(detected, one.get(detected, 0.0)).model_dump() for one in ranked]
     return {name: values[0] for name, values in response.items()} if isinstance(body.q, str) else response
 
 
@@ -160,25 +224,40 @@ async def _read_body(request: Request, schema: type[RequestT]) -> RequestT:
     if not body and request.scope["query_string"]:
         media_type, body = FORM, request.scope["query_string"]
     try:
-        content = _parse_form(body) if media_type == FORM else json.loads(body)
+        if media_type == MULTIPART:
+            content = _parse_multipart(body, request.headers["content-type"])
+        else:
+            content = _parse_form(body) if media_type == FORM else json.loads(body)
     except (ValueError, RecursionError):
         raise InvalidRequestError("the body cannot be parsed: send JSON or a form") from None
     try:
-        return schema.model_validate(content, strict=media_type != FORM)  # in a form, a number is written as text
+        return schema.model_validate(content, strict=True)
     except ValidationError as error:
         raise InvalidRequestError(describe_first(error.errors())) from None
 
 
 def _parse_form(body: bytes) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(body.decode(), max_num_fields=100).items()}
+    return {name: values[-1] for name, values in parse_qs(body.decode(), max_num_fields=MAX_FIELDS).items()}
 
 
-def _key_in_form(body: bytes) -> str | None:
-    """Return the `api_key` from the body of a GET request, where the client libretranslatepy sends the key."""
-    try:
-        return _parse_form(body).get("api_key")
-    except ValueError:  # not a form, or one with very many fields
-        return None
+def _parse_multipart(body: bytes, content_type: str) -> dict[str, str]:
+    """Return the fields of a multipart form; raise ValueError if it is none.
+
+    The standard library parses nested parts too, which takes very long for a hostile body.
+    """
+    found = _BOUNDARY.search(content_type)
+    if not found:
+        raise ValueError("no boundary")
+    _, *parts = body.split(b"--" + found[1].encode())
+    if not parts or not parts[-1].startswith(b"--") or len(parts) > MAX_FIELDS:
+        raise ValueError("no end of the form, or too many fields")
+    fields = {}
+    for part in parts[:-1]:
+        head, _, content = part.partition(b"\r\n\r\n")
+        name = _FIELD_NAME.search(head)
+        if name:
+            fields[name[1].decode()] = content.removesuffix(b"\r\n").decode()
+    return fields
 
 
 def _document(schema: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
@@ -189,5 +268,6 @@ def _document(schema: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
     form = schema.model_json_schema()
     form["properties"]["q"].pop("anyOf", None)
     form["properties"]["q"]["type"] = "string"  # of a repeated field, the last is taken
-    content = {"application/json": {"schema": schema.model_json_schema()}, FORM: {"schema": form}}
+    content = {"application/json": {"schema": schema.model_json_schema()}}
+    content |= {media_type: {"schema": form} for media_type in (FORM, MULTIPART)}
     return {"responses": responses, "openapi_extra": {"requestBody": {"required": True, "content": content}}}

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.config import describe_first
-from dragoman.serving.errors import PROBLEM_JSON, InvalidRequestError, RejectedError
+from dragoman.serving.errors import PROBLEM_JSON, InvalidRequestError, OverloadedError, RejectedError
 from dragoman.serving.service import RequestContext, Service, add_log_fields, key_in_headers
 
 SECURITY_HEADERS: Final = {
@@ -43,6 +43,9 @@ KEY_IN_HEADER: Final = ("/v1/translate", "/v1/models")
 """Paths whose key is checked before the body is read."""
 KEY_IN_BODY: Final = ("/translate", "/detect")
 """Paths of LibreTranslate, whose clients may send the key in the body; a key in a header is checked before that."""
+LIBRETRANSLATE: Final = ("/translate", "/detect", "/languages", "/frontend/settings")
+BUSY: Final = 429
+"""The status under overload on LibreTranslate's routes: Weblate and others stop for half an hour after a 503."""
 TRANSLATE_PATHS: Final = ("/translate", "/v1/translate")
 """Paths that are rejected under overload before the body is read, so that rejecting takes little time from the admitted
 requests."""
@@ -114,7 +117,8 @@ class ServiceMiddleware:
         if self._is_foreign(headers):
             raise UnreadError(403, "the page of another site may not use this service: allow it with --allow-origin")
         if scope.get("crowded") and not path.startswith(HEALTH):
-            raise UnreadError(503, "too many connections are open: try again later", {"retry-after": "1"})
+            status = BUSY if path in LIBRETRANSLATE else 503
+            raise UnreadError(status, "too many connections are open: try again later", {"retry-after": "1"})
         with contextlib.suppress(ValueError):  # not a number
             self._check_size(int(headers.get("content-length", "0")))
         is_protected = path in KEY_IN_HEADER or (path in KEY_IN_BODY and key_in_headers(headers))
@@ -208,6 +212,8 @@ async def handle_error(request: Request, error: Exception) -> Response:
             detail = "internal error: look up the id of this request in the log of the service"
             place = traceback.extract_tb(error.__traceback__)[-1]
             add_log_fields(request, mistake=f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}")
+    if isinstance(error, OverloadedError) and request.url.path in LIBRETRANSLATE:
+        status = BUSY
     request.scope["refused"] = reason
     if request.url.path.startswith("/v1/"):
         request_id = request.scope.get("request_id", "")

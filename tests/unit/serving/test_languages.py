@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.serving import languages
 from dragoman.serving.errors import InvalidRequestError
-from dragoman.serving.languages import detect_languages
+from dragoman.serving.languages import detect_languages, match_language
 from dragoman.text.language_names import NAMES, language_name
 
 TEXTS = {
@@ -52,3 +52,19 @@ def test_without_the_detector_the_error_names_the_extra_to_install(monkeypatch: 
             detect_languages("Where?")
     finally:
         languages._identifier.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("de", "de"),
+        ("DE", "de"),
+        ("de-DE", "de"),
+        ("de_AT", "de"),
+        ("PT-br", "pt-BR"),
+        ("pt", "pt"),
+        ("xx-YY", "xx-YY"),
+    ],
+)
+def test_codes_are_matched_as_clients_write_them(given: str, meant: str) -> None:
+    assert match_language(given, ["en", "de", "pt-BR"]) == meant

@@ -111,8 +111,51 @@ def test_an_invalid_form_is_rejected(demo: ServiceHarness, body: bytes) -> None:
 
 
 def test_languages_are_listed_with_what_they_can_be_translated_to(demo: ServiceHarness, idle: ServiceHarness) -> None:
-    assert demo.request("GET", "/languages").json() == [{"code": "en", "name": "English", "targets": ["de"]}]
+    known = [{"code": "en", "name": "English", "targets": ["de"]}, {"code": "de", "name": "German", "targets": []}]
+    assert demo.request("GET", "/languages").json() == known
+    assert demo.request("GET", "/languages", demo.create_app([ApiKey(name="a", sha256="0" * 64)])).json() == known
     assert idle.request("GET", "/languages").json() == []
+
+
+def test_settings_tell_clients_what_they_need(demo: ServiceHarness, idle: ServiceHarness) -> None:
+    found = demo.request("GET", "/frontend/settings", demo.create_app([ApiKey(name="a", sha256="0" * 64)])).json()
+    assert (found["keyRequired"], found["apiKeys"], found["charLimit"]) == (True, True, demo.limits.characters)
+    assert found["language"]["source"] == {"code": "en", "name": "English"}
+    assert found["language"]["target"] == {"code": "de", "name": "German"}
+    found = idle.request("GET", "/frontend/settings").json()
+    assert (found["keyRequired"], found["language"]) == (False, None)
+
+
+def test_codes_and_numbers_are_taken_as_clients_write_them(demo: ServiceHarness) -> None:
+    (german,) = demo.translate(STATION)
+    for source, target in (("EN", "de"), ("en", "de-DE"), ("en_US", "DE")):
+        content = {"q": STATION, "source": source, "target": target, "alternatives": "2"}
+        found = demo.post("/translate", **content).json()
+        assert found["translatedText"] == german
+        assert len(found["alternatives"]) == 2
+    assert "detectedLanguage" in demo.post("/translate", q=STATION, source="AUTO", target="de").json()
+    for wrong in ("-1", "x", "", "1.5", "²"):
+        content = {"q": STATION, "source": "en", "target": "de", "alternatives": wrong}
+        assert demo.post("/translate", **content).status_code == 400
+
+
+def test_a_multipart_form_does_as_well(demo: ServiceHarness) -> None:
+    text = "Über & out?\r\n100% 🙂"
+    (german,) = demo.translate(text)
+    fields = {"q": text, "source": "en", "target": "de", "alternatives": "1"}
+    answer = demo.request("POST", "/translate", files={name: (None, value) for name, value in fields.items()})
+    assert answer.json()["translatedText"] == german
+    assert len(answer.json()["alternatives"]) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"--x", b"--x--", b"--x\r\n\r\na\r\n--x--", b"--x\r\n" * 200 + b"--x--", b"\xff"]
+)
+@pytest.mark.parametrize("boundary", ["", "; boundary=x", "; boundary="])
+def test_an_invalid_multipart_form_is_rejected(demo: ServiceHarness, body: bytes, boundary: str) -> None:
+    headers = {"content-type": f"multipart/form-data{boundary}"}
+    answer = demo.request("POST", "/translate", content=body, headers=headers)
+    assert (answer.status_code, set(answer.json())) == (400, {"error"})
 
 
 def test_the_language_of_a_text_is_detected(demo: ServiceHarness) -> None:

@@ -47,7 +47,8 @@ def test_under_overload_a_request_is_rejected_before_it_is_read(
     monkeypatch.setattr(idle.dispatcher, "check_capacity", reject)
     read: list[int] = []
     answer = idle.request("POST", path, content=parts(read, 2), headers={"content-length": "2048"})
-    assert (answer.status_code, answer.headers["retry-after"], read) == (503, "2", [])
+    status = 503 if path.startswith("/v1/") else 429  # some clients of LibreTranslate stop for long after a 503
+    assert (answer.status_code, answer.headers["retry-after"], read) == (status, "2", [])
     content = answer.json()
     assert "70 sentences wait" in (content["detail"] if path.startswith("/v1/") else content["error"])
     assert idle.log[-1]["route"] == path
@@ -64,7 +65,9 @@ def test_requests_above_the_connection_limit_get_503_but_health_is_answered(idle
     if "health" in path:
         assert answer.json()["status"] in ("ok", "starting")  # as it is
     else:
-        assert (answer.status_code, answer.headers["retry-after"], answer.headers["connection"]) == (503, "1", "close")
+        status = 503 if path.startswith("/v1/") else 429
+        assert (answer.status_code, answer.headers["retry-after"]) == (status, "1")
+        assert answer.headers["connection"] == "close"
         assert "too many connections" in answer.text
 
 
