@@ -57,11 +57,11 @@ class Bench:
         answers = [{"hypotheses": [{"text": one.text.upper()}], "num_tokens": 2} for one in batch.sentences]
         self.callbacks.on_answers(batch, answers, seconds)
 
-    def lose(self, engine: FakeEngine, another: FakeEngine | None = None) -> None:
-        """Lose an engine as the pool does; another may replace it."""
+    def lose(self, engine: FakeEngine, another: FakeEngine | None = None, is_cancelled: bool = False) -> None:
+        """Lose an engine as the pool does, or kill it to free it; another may replace it."""
         lost = [one for batch in engine.batches.values() for one in batch.sentences]
         self.pool.engines.remove(engine)
-        self.callbacks.on_lost(lost)
+        self.callbacks.on_lost(lost, is_cancelled)
         if another is not None:
             self.pool.engines.append(another)
             self.pool.models = another.models
@@ -243,6 +243,21 @@ async def test_lost_sentences_are_tried_once_more_alone_and_first(bench: Bench) 
         bench.answer(engine)
     assert order == [["a"], ["b"], ["later"]]
     assert [text_of(one) for one in sentences] == ["A", "B"]
+
+
+@on_a_bench(merge_ms=0, batch_tokens=1)
+async def test_sentences_behind_cancelled_work_go_back_to_the_head_of_the_queue_unblamed(bench: Bench) -> None:
+    abandoned, behind, waiting = bench.put("one", "two", "three", cost=5)
+    (engine,) = bench.engines
+    assert engine.texts == [["one"], ["two"]]
+    bench.dispatcher.abandon([abandoned])
+    assert abandoned.answer.cancelled()
+    assert engine.is_abandoned(1)
+    assert not engine.is_abandoned(2)
+    another = FakeEngine()
+    bench.lose(engine, another, is_cancelled=True)
+    assert another.texts == [["two"], ["three"]]
+    assert (behind.num_lost, waiting.num_lost, bench.dispatcher.queue.cost) == (0, 0, 0)
 
 
 @on_a_bench(merge_ms=0)
