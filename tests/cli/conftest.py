@@ -1,17 +1,28 @@
 """What tests of commands share: the golden model as it is used in production."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for short.py
+sys.path.insert(0, str(Path(__file__).parent))  # for short.py and fork_server.py
+from fork_server import fork_server
 from short import write
 
 from dragoman.bundle.alignment_head import AlignmentHead
 
 NUMBERS, NOUNS = ("two", "three", "four", "ten"), ("dogs", "houses", "tables", "women")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let the command of fork_server.py start in milliseconds."""
+    with fork_server(tmp_path_factory.mktemp("forks")) as variables, pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")

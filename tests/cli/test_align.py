@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.bundle import open_bundle
 from dragoman.bundle.alignment_head import AlignmentHead
@@ -17,7 +18,6 @@ from dragoman.bundle.writing import write_bundle
 
 pytestmark = pytest.mark.slow
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden"
 ENGLISH = ["ten old houses.", "", "two  red \u2060 dogs.", "four green women.", "two"]
 GERMAN = ["zehn alte Häuser.", "nichts", "zwei rote Hunde.", "vier grüne Frauen.", ""]

@@ -2,14 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import yaml
+from fork_server import DRAGOMAN
 
 from dragoman.data.corpus import CorpusConfig, read_chunks
-
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

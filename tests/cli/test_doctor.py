@@ -2,14 +2,13 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.data.dates import dates
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 RECIPE = """\
 name: short
 data:

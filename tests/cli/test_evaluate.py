@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.bundle import open_bundle
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import MetricScore, score_translations
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 ENGLISH = ["two red dogs.", "ten old houses.", "four green women.", "three red tables."]
 GERMAN = ["zwei rote Hunde.", "zehn alte Häuser.", "vier grüne Frauen.", "drei rote Tische."]

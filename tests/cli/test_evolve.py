@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.alignment.tokens import Tokens
 from dragoman.inspection.evolution import ProbeSnapshot, save_snapshot
@@ -16,7 +17,6 @@ from dragoman.inspection.trace import Trace
 
 pytestmark = pytest.mark.slow
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 PAIRS = (("drei alte Hunde", "three old dogs"), ("ein Haus", "a house"))
 
 

@@ -1,10 +1,9 @@
 """`dragoman example`: the first files of someone who has none."""
 
 import subprocess
-import sys
 from pathlib import Path
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
+from fork_server import DRAGOMAN
 
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -3,15 +3,14 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
 pytestmark = pytest.mark.slow
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEL, RECURRENT = str(GOLDEN / "v1"), str(GOLDEN / "v1-recurrent")
 TEXT = "two red dogs."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.bundle import BundleInfo, Card, ExportCheck, open_bundle, write_bundle
 from dragoman.cli.export import describe_check, find_torch_only_option
@@ -15,7 +16,6 @@ from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
 from dragoman.models.weights import weights_of
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden"
 ENGLISH = ["ten old houses.", "two red dogs.", "", "four green women."]
 

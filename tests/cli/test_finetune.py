@@ -3,17 +3,16 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN, INSTALLED
 from short import write
 
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 FEW = ("training.stop.updates=12", "training.schedule.warmup=2", "training.checkpoints.every=2", "training.ema=0.9")
 TEXT = ("--source", "b.en", "--target", "b.iso", "--keep", "a.en", "a.iso")
@@ -63,7 +62,7 @@ def test_a_killed_training_is_resumed_to_the_same_weights(place: Path) -> None:
     command = ("train", "--from", "parent", *TEXT, "--time", "30m", *SETTINGS, "--processes", "1")
     straight = run(*command, "--out", "straight", cwd=place)
     assert straight.returncode == 0, straight.stderr
-    slow = subprocess.Popen([DRAGOMAN, *command, "--out", "killed"], cwd=place, env=ENVIRONMENT)
+    slow = subprocess.Popen([INSTALLED, *command, "--out", "killed"], cwd=place, env=ENVIRONMENT)
     while not list((place / "killed" / "checkpoints").glob("update-*")):
         assert slow.poll() is None
         time.sleep(0.01)

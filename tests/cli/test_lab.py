@@ -2,12 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
-from dragoman.lab.run_experiment import experiment_names
+from fork_server import DRAGOMAN
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
+from dragoman.lab.run_experiment import experiment_names
 
 
 def lab(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

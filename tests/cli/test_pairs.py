@@ -5,12 +5,12 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
 import yaml
+from fork_server import DRAGOMAN
 
 from dragoman.data.dates import dates
 
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dragoman", *arguments]
+    command = [DRAGOMAN, *arguments]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300)
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.models import cost
 from dragoman.models.cost import TABLE_2
 from dragoman.models.presets import PRESETS, preset
-
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 
 
 @cache

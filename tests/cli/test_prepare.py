@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN, INSTALLED
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 CHAOS = Path(__file__).parents[1] / "chaos" / "prepare_kills.py"
 LINES = [
     f"the {a} {b} {c} number {i}" for i, (a, b, c) in enumerate([("old", "man", "walks"), ("new", "dog", "runs")] * 60)
@@ -18,7 +18,8 @@ GERMAN = [line.replace("the", "der").replace("number", "nummer") for line in LIN
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([DRAGOMAN, *arguments], capture_output=True, text=True, check=False, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+    command = [INSTALLED if options else DRAGOMAN, *arguments]  # with limits or an environment of its own
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
 
 
 def pair(folder: Path) -> list[str]:

@@ -4,12 +4,11 @@ import json
 import math
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 ENGLISH = ["ten old houses.", "two red dogs.", "", "two red dogs."]
 GERMAN = ["zehn alte Häuser.", "zwei rote Hunde.", "nichts", "vier alte Tische."]

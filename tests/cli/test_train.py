@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 from short import RECIPE, write
-
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 
 
 def run(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN, INSTALLED
 
 from dragoman.bundle import Export, demo_folder, open_bundle, write_bundle
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import store_alignment_heads, store_export
 from dragoman.export.ctranslate2 import weights_file
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
 LINES = ["two red dogs.", "", "ten old houses.", "   ", "four green women."]
 GERMAN = ["zwei rote Hunde.", "", "zehn alte Häuser.", "   ", "vier grüne Frauen."]
@@ -124,7 +124,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 def test_progress_with_time_left_is_shown_on_a_terminal_and_nowhere_else(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "a.en").write_bytes(as_bytes([f"two red {i} dogs." for i in range(300)]))
-    command = [DRAGOMAN, "translate", exported, "--input", tmp_path / "a.en", "--output", tmp_path / "a.de"]
+    command = [INSTALLED, "translate", exported, "--input", tmp_path / "a.en", "--output", tmp_path / "a.de"]
     ours, theirs = pty.openpty()
     wide = os.environ | {"COLUMNS": "120", "TERM": "xterm"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=wide)
@@ -165,7 +165,7 @@ def test_ctrl_c_and_a_kill_leave_no_half_a_file(
         b"two red dogs.\n",
         b"".join(b"ten old %d houses.\n" % i for i in range(2_500)),
     ):
-        command = [DRAGOMAN, "translate", exported, "--output", tmp_path / "a.de"]
+        command = [INSTALLED, "translate", exported, "--output", tmp_path / "a.de"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdin is not None
         assert process.stderr is not None
@@ -187,7 +187,7 @@ def test_ctrl_c_and_a_kill_leave_no_half_a_file(
 
 def test_in_a_terminal_each_line_is_answered_at_once() -> None:
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([DRAGOMAN, "translate", MODEL], stdin=theirs, stdout=subprocess.PIPE)
+    process = subprocess.Popen([INSTALLED, "translate", MODEL], stdin=theirs, stdout=subprocess.PIPE)
     os.close(theirs)
     assert process.stdout is not None
     for text, german in (("two red dogs.", "zwei rote Hunde."), ("ten old houses.", "zehn alte Häuser.")):

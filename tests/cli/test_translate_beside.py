@@ -2,15 +2,14 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import store_alignment_heads
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 LINES = ["two red dogs.", "", "- ten old houses.  four green women.", "   ", "four green women."]
 GERMAN = ["zwei rote Hunde.", "", "- zehn alte Häuser.  vier grüne Frauen.", "   ", "vier grüne Frauen."]

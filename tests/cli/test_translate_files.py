@@ -4,15 +4,14 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fork_server import DRAGOMAN, INSTALLED
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 TEXTS = ["two red dogs.", "", "ten old houses. four green women.", " - two red\t tables.", "two red dogs."]
 GERMAN = ["zwei rote Hunde.", "", "zehn alte Häuser. vier grüne Frauen.", " - zwei rote\t tische.", "zwei rote Hunde."]
 
@@ -77,7 +76,7 @@ def test_lines_end_as_they_did(end: str, exported: Path, tmp_path: Path) -> None
 def test_what_is_no_file_is_read_and_written_as_it_comes(exported: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "in.en")
     os.mkfifo(tmp_path / "out.de")
-    command = [DRAGOMAN, "translate", exported, "--input", tmp_path / "in.en", "--output", tmp_path / "out.de"]
+    command = [INSTALLED, "translate", exported, "--input", tmp_path / "in.en", "--output", tmp_path / "out.de"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     lines = b"two red dogs.\nten old houses.\n"
     threading.Thread(target=(tmp_path / "in.en").write_bytes, args=(lines,), daemon=True).start()

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
+from fork_server import DRAGOMAN
+
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
 TEXTS = ["two red dogs.", "", "ten old houses."]
 

@@ -2,12 +2,11 @@
 
 import gzip
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
 PAGE = """<!DOCTYPE html>
 <title>two red dogs.</title>

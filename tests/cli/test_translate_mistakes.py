@@ -3,19 +3,18 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.bundle import open_bundle
 from dragoman.bundle.writing import write_bundle
 from dragoman.io import hashed_json
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 MODEL = str(Path(__file__).parents[1] / "golden" / "v1")
 
 Mistake = Callable[[Path], list[str]]

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
+from fork_server import DRAGOMAN
 
 
 def command(*arguments: object) -> list[str]:
@@ -71,7 +70,7 @@ def test_ctrl_c_leaves_nothing_unfinished_and_the_same_command_goes_on(exported:
     (tmp_path / "in" / "a.txt").write_text("".join(f"two red dogs {number}.\n" for number in range(40_000)))
     arguments = command(exported, "--shards", tmp_path / "in" / "*", "--out", tmp_path / "out", "--workers", "1")
     process = subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [INSTALLED, *arguments[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     begin = time.monotonic()
     while not list((tmp_path / "out").glob(".a.txt.*")) and time.monotonic() - begin < 90:

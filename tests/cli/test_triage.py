@@ -10,13 +10,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from fork_server import DRAGOMAN
 
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import store_alignment_heads
 
 pytestmark = pytest.mark.slow
 
-DRAGOMAN = Path(sys.executable).with_name("dragoman")
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEL = str(GOLDEN / "v1")
 ENGLISH = ["ten old houses.", "two red dogs 300.", "", "four green women.", "two red dogs. " * 60]
