@@ -37,6 +37,7 @@ SMALL_MODEL = ["--layers", "1", "--d-model", "64"]
 SMALLEST: dict[str, list[str]] = {
     "aer_models": [
         "{tmp}/aer", "--only", "bahdanau-de-en", "--time", "60s", *TINY_TRAINING, "--set", "model.d_embedding=16",
+        "--processes", "1",
     ],
     "agreement": ["{demo}", "--source", "{val}.en.gz", "--reference", "{val}.de.gz", "--sentences", "4"],
     "aligners": [
@@ -68,7 +69,7 @@ SMALLEST: dict[str, list[str]] = {
     "misalignment": ["--cases", "2", "--parts", "1", "--longest", "600"],
     "multilingual": [
         "{tmp}/multilingual", "--time", "60s", "--lines", "4", *TINY_TRAINING, "--set", "model.num_heads=2",
-        "--set", "model.d_ff=16", "--set", "validation.probe=0", "--processes", "1",
+        "--set", "model.d_ff=16", "--set", "validation.probe=0",
     ],
     "peers": [
         "--environments", "{tmp}/none", "--seconds", "0", "--tokens", "128", "--sizes", "small", "--precisions", "fp32",
@@ -131,8 +132,11 @@ def write(path: Path, lines: list[str]) -> None:
 
 
 def run(script: Path, arguments: list[str], folder: Path, lines: str = "") -> str:
+    """Return the output of a script that has one core to itself, so that it trains in one process."""
+    cores = sorted(os.sched_getaffinity(0))
+    core = cores[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(cores)]
     environment = os.environ | {"DRAGOMAN_DATA": str(folder / "data"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(script), *arguments]
+    command = ["taskset", "--cpu-list", str(core), sys.executable, str(script), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, input=lines)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -153,13 +157,10 @@ def test_a_script_ends_with_its_values(name: str, places: dict[str, Path]) -> No
     assert last["bench"] == name
     assert all(isinstance(value, int | float) for value in last["values"].values())
     assert last["values"] or name == "peers"
-
-
-def test_plan_agrees_with_simulated_worlds_within_five_percent(places: dict[str, Path]) -> None:
-    last = run(BENCH / "worlds.py", SMALLEST["worlds"], places["tmp"]).splitlines()[-1]
-    ratios = {name: value for name, value in json.loads(last)["values"].items() if "planned_over_simulated" in name}
-    assert len(ratios) == 4
-    assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), abs=0.05)
+    if name == "worlds":  # the plan agrees with what is simulated, within 5 %
+        ratios = {name: value for name, value in last["values"].items() if "planned_over_simulated" in name}
+        assert len(ratios) == 4
+        assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), abs=0.05)
 
 
 @pytest.mark.parametrize(

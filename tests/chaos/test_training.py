@@ -20,7 +20,7 @@ def test_a_checkpoint_without_adams_memory_would_be_found_out() -> None:
 
 @pytest.mark.slow
 def test_asked_to_end_it_saves_and_loses_nothing() -> None:
-    _, values = run("training_terms.py", "--times", "4")
+    _, values = run("training_terms.py", "--times", "4", "--updates", "200")
     assert values["asked"] == values["nothing_lost"] == values["exit_143"] == 4
     assert values["equal"] == 1  # how long it takes is for the long form, on a machine at rest
 
@@ -35,11 +35,11 @@ def test_every_damage_to_a_checkpoint_is_noticed_and_torch_alone_would_notice_li
 
 @pytest.mark.slow
 def test_lost_processes_are_started_again_and_a_lost_launcher_leaves_none_behind() -> None:
-    code, values = run("worker_kills.py", "--workers", "2", "--launchers", "1", "--updates", "100", "--seed", "5")
+    code, values = run("worker_kills.py", "--workers", "2", "--launchers", "1", "--updates", "60", "--seed", "5")
     assert (values["kills"], values["resumed"], values["outlived"], values["equal"], code) == (3, 3, 0, 1, 0)
 
 
 @pytest.mark.slow
 def test_ctrl_c_loses_nothing_and_the_same_command_ends_with_bitwise_the_same_weights() -> None:
-    code, values = run("interrupts.py", "--updates", "150", "--times", "3", "--seed", "2")
+    code, values = run("interrupts.py", "--updates", "150", "--times", "2", "--seed", "2")
     assert (values["exit_130"], values["equal"], code) == (values["interrupts"], 1, 0)

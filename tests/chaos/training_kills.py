@@ -12,30 +12,63 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-TOY = Path(__file__).with_name("toy_training.py")
+import torch._dynamo  # noqa: F401  every optimizer of torch imports it
+import toy_training
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(TOY), str(folder), *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+class Training:
+    """A training in a fork of this process, which has imported torch: so it makes its first update at once."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        reader, writer = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(writer, 1)
+            os.closerange(3, writer + 1)
+            sys.argv = ["toy_training.py", str(folder), *arguments]
+            os._exit(run_toy())
+        os.close(writer)
+        self.stdout = os.fdopen(reader)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None if the training is running."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def finish(self) -> str:
+        """Return the rest of the output, when the training has ended."""
+        with self.stdout:
+            rest = self.stdout.read()
+        while self.poll() is None:
+            time.sleep(0.001)
+        return rest
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def run_toy() -> int:
+    """Train, and return the exit code."""
+    try:
+        toy_training.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def finish(training: Training) -> str:
     """The digest it ends with."""
-    said, _ = process.communicate(timeout=600)
-    if process.returncode:
-        raise SystemExit(f"the training ended with {process.returncode}")
+    said = training.finish()
+    if training.returncode:
+        raise SystemExit(f"the training ended with {training.returncode}")
     return said.rpartition("digest ")[2].strip()
 
 
@@ -47,9 +80,8 @@ def finished(folder: Path) -> bool:
     return any((folder / "checkpoints").glob("update-*"))
 
 
-def kill(process: subprocess.Popen[str], folder: Path, inside: bool, moment: float) -> bool:
+def kill(process: Training, folder: Path, inside: bool, moment: float) -> bool:
     """Kill it this long after its first update, or inside a save; whether it was still running."""
-    assert process.stdout is not None
     while (line := process.stdout.readline()) and not line.startswith("update"):
         pass
     end = time.monotonic() + moment
@@ -59,9 +91,8 @@ def kill(process: subprocess.Popen[str], folder: Path, inside: bool, moment: flo
         time.sleep(0.0002)
     alive = process.poll() is None
     if alive:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+        os.kill(process.pid, signal.SIGKILL)
+    process.finish()
     return alive
 
 
@@ -76,15 +107,15 @@ def main() -> None:
     arguments = [f"--updates={wanted.updates}", *(["--forget"] if wanted.forget else [])]
     kills = inside = 0
     with tempfile.TemporaryDirectory() as place:
-        straight = finish(start(Path(place) / "straight", *arguments))
+        straight = finish(Training(Path(place) / "straight", *arguments))
         killed = Path(place) / "killed"
         for number in range(wanted.kills):
-            process = start(killed, *arguments)
+            process = Training(killed, *arguments)
             if not kill(process, killed, number % 2 == 1, moments.uniform(0.0, 6.0 / wanted.kills)):
                 break
             kills += 1
             inside += unfinished(killed)
-        equal = finish(start(killed, *arguments)) == straight
+        equal = finish(Training(killed, *arguments)) == straight
     values = {"kills": kills, "inside_a_save": inside, "equal": int(equal)}
     print(json.dumps({"bench": "training_kills", "values": values}))
     raise SystemExit(not (equal and kills == wanted.kills))

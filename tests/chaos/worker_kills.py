@@ -141,6 +141,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         subprocess.run([sys.executable, "-m", "dragoman", "example", "dates", str(folder / "dates")], check=True)
+        for path in folder.glob("dates/[dt]e*.*"):  # of the dev and the test set, a few are enough to score
+            path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:20]), encoding="utf-8")
         straight = start_dates(folder / "dates", folder / "straight", wanted.updates)
         straight.wait(timeout=PATIENCE)
         values = killed(folder / "dates", folder / "killed", wanted, draw)
