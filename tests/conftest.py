@@ -15,8 +15,14 @@ SLOW = [Path(__file__).parent / folder for folder in ("bench", "chaos", "cli", "
 """Folders whose tests start processes or try very many inputs: too slow to run at every change."""
 
 
+LONG = ("bench", "chaos", "device", "distributed", "cli/test_finetune.py", "cli/test_torchrun.py", "cli/test_train.py")
+"""Where tests take up to minutes. They run first, so that no process ends with one of them while the other has none."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests in slow folders."""
+    """Mark the tests in slow folders, and begin with the longest."""
+    long = [Path(__file__).parent / name for name in LONG]
+    items.sort(key=lambda item: not any(path in (item.path, *item.path.parents) for path in long))
     for item in items:
         if any(folder in item.path.parents for folder in SLOW):
             item.add_marker(pytest.mark.slow)

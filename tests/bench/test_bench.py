@@ -88,7 +88,7 @@ SMALLEST: dict[str, list[str]] = {
     ],
     "shapes": ["--updates", "1", "--untimed", "1", "--rounds", "1", "--tokens", "128"],
     "trace": ["--seconds", "0", "--presets", "tiny"],
-    "train_display": ["--source", "{train}.en.gz", "--target", "{train}.de.gz", "--time", "20s", "--busy", "0"],
+    "train_display": ["--source", "{train}.en.gz", "--target", "{train}.de.gz", "--time", "10s", "--busy", "0"],
     "train_step": ["--seconds", "0", "--only", "small_fp32", "--rows", "2"],
     "translate": [
         "--sentences", "8", "--base-sentences", "4", "--few", "4", "--rounds", "1", "--only", "demo", "base", "torch",

@@ -16,9 +16,8 @@ from dragoman.data.dates import dates
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 FEW = ("training.stop.updates=12", "training.schedule.warmup=2", "training.checkpoints.every=2", "training.ema=0.9")
 TEXT = ("--source", "b.en", "--target", "b.iso", "--keep", "a.en", "a.iso")
-SETTINGS = [
-    part for key in (*FEW, "training.validate_every=5", "training.stop.patience=null") for part in ("--set", key)
-]
+OTHERS = ("training.validate_every=5", "training.stop.patience=null")
+SETTINGS = ["--processes", "1", *(part for key in (*FEW, *OTHERS) for part in ("--set", key))]
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -59,7 +58,7 @@ def test_it_shows_its_choices_and_compares_with_the_parent(place: Path) -> None:
 
 
 def test_a_killed_training_is_resumed_to_the_same_weights(place: Path) -> None:
-    command = ("train", "--from", "parent", *TEXT, "--time", "30m", *SETTINGS, "--processes", "1")
+    command = ("train", "--from", "parent", *TEXT, "--time", "30m", *SETTINGS)
     straight = run(*command, "--out", "straight", cwd=place)
     assert straight.returncode == 0, straight.stderr
     slow = subprocess.Popen([INSTALLED, *command, "--out", "killed"], cwd=place, env=ENVIRONMENT)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fork_server import DRAGOMAN
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def test_it_makes_the_same_model_says_so_once_and_given_again_has_nothing_to_do(
     done = run(TORCHRUN, folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("the model is in run/bundle") == 1
-    ours = run([str(PLACE / "dragoman"), "train", "r.yaml", "--out", "other", "--processes", "2"], folder)
+    ours = run([str(DRAGOMAN), "train", "r.yaml", "--out", "other", "--processes", "2"], folder)
     assert ours.returncode == 0, ours.stderr
     models = [(folder / name / "bundle" / "model.safetensors").read_bytes() for name in ("run", "other")]
     assert models[0] == models[1]

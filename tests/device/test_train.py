@@ -43,7 +43,7 @@ def events(run: Path) -> list[dict[str, object]]:
 def folder(tmp_path: Path) -> Path:
     command = [sys.executable, "-P", "-m", "dragoman", "example", "dates", str(tmp_path / "dates")]
     subprocess.run(command, check=True, capture_output=True)
-    for name, count in (("dev", 20), ("test", 10)):  # of many more
+    for name, count in (("train", 1000), ("dev", 20), ("test", 10)):  # of many more
         for side in ("en", "iso"):
             path = tmp_path / "dates" / f"{name}.{side}"
             path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:count]))
