@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+sys.path.insert(0, str(Path(__file__).parent / "forks"))
+from fork_server import fork_server
+
 settings.register_profile("unhurried", deadline=None)  # a case's duration depends more on the machine than on the code
 settings.load_profile("unhurried")
 
@@ -34,6 +37,15 @@ def _seeded() -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(2017)
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let the commands of tests/forks start in milliseconds."""
+    with fork_server(tmp_path_factory.mktemp("forks")) as variables, pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """What tests of commands share: the golden model as it is used in production."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for short.py and fork_server.py
-from fork_server import fork_server
+sys.path.insert(0, str(Path(__file__).parent))  # for short.py
 from short import write
 
 from dragoman.bundle.alignment_head import AlignmentHead
@@ -17,12 +15,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let the command of fork_server.py start in milliseconds."""
-    with fork_server(tmp_path_factory.mktemp("forks")) as variables, pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        yield
+def _forks(forks: None) -> None:
+    """Let commands start in milliseconds."""
 
 
 @pytest.fixture(scope="session")

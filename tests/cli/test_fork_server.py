@@ -21,6 +21,6 @@ def test_it_has_the_output_and_the_exit_code_of_the_installed_command() -> None:
 
 
 def test_it_is_the_installed_command_only_if_python_must_start_in_another_way() -> None:
-    no_command = {"DRAGOMAN_INSTALLED": "/bin/false"}
+    no_command = {"DRAGOMAN_INSTALLED": "/absent"}
     assert run(DRAGOMAN, "--version", **no_command).stdout.startswith("dragoman ")
     assert run(DRAGOMAN, "--version", PYTHONIOENCODING="ascii", **no_command).returncode == 1

@@ -4,11 +4,11 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import PYTHON
 
 SCRIPT = Path(__file__).with_name("checkpoints.py")
 
@@ -20,7 +20,7 @@ def run(folder: Path, world_size: int) -> list[dict[str, Any]]:
     among = {"WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(folder)],
+            [PYTHON, str(SCRIPT), str(folder)],
             env=os.environ | among | {"RANK": str(rank)},
             stdout=-1,
             text=True,
@@ -35,6 +35,7 @@ def run(folder: Path, world_size: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forks")
 def test_each_process_hashes_its_own_files_and_all_use_the_same_checkpoint(tmp_path: Path) -> None:
     first, second = run(tmp_path, 2)
     assert set(first["saved"]) == {".metadata", "__0_0.distcp"}

@@ -4,11 +4,13 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from fork_server import PYTHON
+
+pytestmark = pytest.mark.usefixtures("forks")
 
 SCRIPT = Path(__file__).with_name("continued.py")
 SECONDS = 300
@@ -23,7 +25,7 @@ def run(folder: Path, processes: int, updates: int, parallel: str = "ddp", *more
     for rank in range(processes):
         among = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         env = plain | {"OMP_NUM_THREADS": "1"} | (among if processes > 1 else {})
-        command = [sys.executable, str(SCRIPT), str(folder), str(updates), parallel, *more]
+        command = [PYTHON, str(SCRIPT), str(folder), str(updates), parallel, *more]
         started.append(subprocess.Popen(command, env=env, stdout=-1, stderr=-1, text=True))
     try:
         said = [process.communicate(timeout=SECONDS) for process in started]
@@ -35,7 +37,7 @@ def run(folder: Path, processes: int, updates: int, parallel: str = "ddp", *more
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+def straight(forks: None, tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     return run(tmp_path_factory.mktemp("straight"), 1, 20)
 
 

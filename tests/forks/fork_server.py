@@ -1,14 +1,16 @@
-"""A process that has imported all of dragoman, and runs each command that it receives in a fork of itself.
+"""A process that has imported torch and all of dragoman, and runs each command that it receives in a fork of itself.
 
-To import torch takes seconds, and most tests of a command milliseconds. A test that starts `DRAGOMAN` has a process, an
-environment and standard streams as from the installed command; only the imports have been made before. Tests of the
-start itself, of process groups and of limits start the installed command, and so do the guides (test_readme.py).
+To import torch takes seconds, and most tests of a command milliseconds. A test that starts `DRAGOMAN`, or `PYTHON` with
+a script, has a process, an environment and standard streams as from the installed command; only the imports have been
+made before. Tests of the start itself, of process groups and of limits start the installed command, and so do the
+guides (test_readme.py).
 """
 
 import atexit
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 DRAGOMAN = Path(__file__).with_name("dragoman")
+PYTHON = Path(__file__).with_name("python")
 INSTALLED = Path(sys.executable).with_name("dragoman")
 OTHERS = ("torch._dynamo", "matplotlib.backends.backend_agg", "pandas", "ctranslate2", "sacrebleu")
 """Modules that a command imports late."""
@@ -31,10 +34,10 @@ STARTUP = ("PYTHON", "LC_", "LANG", "OMP_", "MPL")
 
 @contextmanager
 def fork_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Start the server; yield the variables by which `DRAGOMAN` finds it."""
+    """Start the server; yield the variables by which the commands find it."""
     import subprocess
 
-    variables = {"DRAGOMAN_FORKS": str(folder / "socket"), "DRAGOMAN_INSTALLED": str(INSTALLED)}
+    variables = {"DRAGOMAN_FORKS": str(folder / "socket"), "DRAGOMAN_INSTALLED": str(INSTALLED.parent)}
     command = [sys.executable, "-P", __file__, variables["DRAGOMAN_FORKS"]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:  # closing both ends it
         assert server.stdout
@@ -57,15 +60,16 @@ def import_all() -> None:
 
 def serve(listener: socket.socket) -> None:
     """Run a command for each connection, until standard input ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     print("ready", flush=True)
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             listener.close()
             supervise(connection)
         connection.close()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 def supervise(connection: socket.socket) -> None:
@@ -98,9 +102,7 @@ def startup(environment: dict[str, str]) -> dict[str, str]:
 
 
 def run(request: dict[str, Any], streams: list[int]) -> None:
-    """Run the command line in this process, and exit."""
-    from dragoman.__main__ import main
-
+    """Run the command or the script in this process, and exit."""
     os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -108,16 +110,22 @@ def run(request: dict[str, Any], streams: list[int]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    sys.argv = [str(INSTALLED), *request["arguments"]]
     for name, mode, buffering in (("stdin", "r", -1), ("stdout", "w", -1), ("stderr", "w", 1)):
         before = getattr(sys, f"__{name}__")
         coding = {"encoding": before.encoding, "errors": before.errors}
         stream = open(before.fileno(), mode, buffering, **coding, closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    name, *arguments = request["command"]
     code: object = 0
     try:
-        main()
+        if Path(name).name == PYTHON.name:
+            sys.argv = arguments
+            sys.path.insert(0, str(Path(arguments[0]).parent))
+            runpy.run_path(arguments[0], run_name="__main__")
+        else:
+            sys.argv = [str(INSTALLED), *arguments]
+            import_module("dragoman.__main__").main()
     except SystemExit as end:
         code = end.code
     except BaseException:
