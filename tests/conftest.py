@@ -40,9 +40,9 @@ def _seeded() -> None:
 
 
 @pytest.fixture(scope="session")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def forks() -> Iterator[None]:
     """Let the commands of tests/forks start in milliseconds."""
-    with fork_server(tmp_path_factory.mktemp("forks")) as variables, pytest.MonkeyPatch.context() as patch:
+    with fork_server() as variables, pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
         yield

@@ -33,16 +33,18 @@ STARTUP = ("PYTHON", "LC_", "LANG", "OMP_", "MPL")
 
 
 @contextmanager
-def fork_server(folder: Path) -> Iterator[dict[str, str]]:
+def fork_server() -> Iterator[dict[str, str]]:
     """Start the server; yield the variables by which the commands find it."""
     import subprocess
+    import tempfile
 
-    variables = {"DRAGOMAN_FORKS": str(folder / "socket"), "DRAGOMAN_INSTALLED": str(INSTALLED.parent)}
-    command = [sys.executable, "-P", __file__, variables["DRAGOMAN_FORKS"]]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:  # closing both ends it
-        assert server.stdout
-        assert server.stdout.readline() == b"ready\n"
-        yield variables
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}  # the server ends when its standard input ends
+    with tempfile.TemporaryDirectory() as folder:
+        variables = {"DRAGOMAN_FORKS": f"{folder}/socket", "DRAGOMAN_INSTALLED": str(INSTALLED.parent)}
+        with subprocess.Popen([sys.executable, "-P", __file__, variables["DRAGOMAN_FORKS"]], **pipes) as server:
+            assert server.stdout
+            assert server.stdout.readline() == b"ready\n"
+            yield variables
 
 
 def import_all() -> None:
