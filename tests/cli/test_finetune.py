@@ -13,17 +13,20 @@ from short import write
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
 
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 FEW = ("training.stop.updates=12", "training.schedule.warmup=2", "training.checkpoints.every=2", "training.ema=0.9")
 TEXT = ("--source", "b.en", "--target", "b.iso", "--keep", "a.en", "a.iso")
 OTHERS = ("training.validate_every=5", "training.stop.patience=null")
 SETTINGS = ["--processes", "1", *(part for key in (*FEW, *OTHERS) for part in ("--set", key))]
 
 
+def environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1"}
+
+
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [DRAGOMAN, *arguments]
     return subprocess.run(
-        command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300
+        command, cwd=cwd, env=environment(), capture_output=True, text=True, check=False, timeout=300
     )  # fmt: skip
 
 
@@ -61,7 +64,7 @@ def test_a_killed_training_is_resumed_to_the_same_weights(place: Path) -> None:
     command = ("train", "--from", "parent", *TEXT, "--time", "30m", *SETTINGS)
     straight = run(*command, "--out", "straight", cwd=place)
     assert straight.returncode == 0, straight.stderr
-    slow = subprocess.Popen([INSTALLED, *command, "--out", "killed"], cwd=place, env=ENVIRONMENT)
+    slow = subprocess.Popen([INSTALLED, *command, "--out", "killed"], cwd=place, env=environment())
     while not list((place / "killed" / "checkpoints").glob("update-*")):
         assert slow.poll() is None
         time.sleep(0.01)
