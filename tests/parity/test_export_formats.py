@@ -1,5 +1,6 @@
 """Exported models in the programs they are for: transformers, CTranslate2 alone, and Argos Translate's formulas."""
 
+import copy
 import gzip
 import json
 import subprocess
@@ -56,6 +57,16 @@ OWN: dict[str, dict[str, Any]] = {
     "two matrices": {"tie": "target"},
     "two vocabularies": {"tie": "target", "joint": False},
     "three matrices": {"tie": "none", "joint": False, "output_bias": True},
+    "norms before": {"norm": "pre", "attention_bias": True},
+    "norms before, with biases": {
+        "norm": "pre",
+        "attention_bias": True,
+        "output_bias": True,
+        "norm_epsilon": 1e-5,
+        "activation": "gelu",
+    },
+    "norms before, sines first": {"norm": "pre", "positions": "sinusoidal-halves", "norm_epsilon": 1e-5},
+    "norms before, trained positions": {"norm": "pre", "positions": "learned", "norm_epsilon": 1e-5},
 }
 IMPORTED = ("imported", "imported with two vocabularies", "imported from Marian", "imported with tags")
 
@@ -115,8 +126,8 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     exported = export_as(bundle, ExportFormatRequest("transformers", place / "hf"))
     assert exported.check is not None
     assert exported.check.identical == exported.check.texts > 20
-    has_table = bundle.info.model.positions != "sinusoidal"
-    assert len(exported.warnings) == int(has_table) + int("tags" in name)
+    is_lost = bundle.info.model.positions != "sinusoidal" and "before" not in name
+    assert len(exported.warnings) == int(is_lost) + int("tags" in name)
     return Case(name, bundle, place / "hf", ">>nld<<" if "tags" in name else None)
 
 
@@ -125,7 +136,7 @@ def load_theirs(folder: Path) -> tuple[Any, Any]:
     model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
     assert {name: list(found) for name, found in report.items() if found} == {}
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    assert isinstance(model, transformers.MarianMTModel)
+    assert isinstance(model, transformers.MarianMTModel | transformers.PegasusForConditionalGeneration)
     assert isinstance(tokenizer, transformers.MarianTokenizer)
     return model.eval(), tokenizer
 
@@ -169,6 +180,12 @@ def test_logits_and_greedy_translations_are_those_of_our_engines(case: Case) -> 
         other = theirs(input_ids=torch.tensor([rows[0]]), decoder_input_ids=target).logits
         written = theirs.generate(**encoded, num_beams=1, do_sample=False, max_new_tokens=LIMIT)
     torch.testing.assert_close(other, mine, rtol=0, atol=2e-4)  # transformers' norms have another epsilon
+    exact = Transformer(case.bundle.info.model.model_copy(update={"norm_epsilon": 1e-5})).eval()
+    load_weights(exact, case.bundle.weights())
+    with torch.no_grad():
+        mine = exact.double()(torch.tensor([rows[0]]), target)
+        other = copy.deepcopy(theirs).double()(input_ids=torch.tensor([rows[0]]), decoder_input_ids=target).logits
+    torch.testing.assert_close(other, mine, rtol=0, atol=1e-10)
     expected = [row[1 : row.index(EOS) + 1] for row in written.tolist()]
     options = SearchOptions(beam_size=1, max_length=LengthLimit(ratio=0, extra=LIMIT))
     content = weights_file(case.bundle)
@@ -181,8 +198,9 @@ def test_logits_and_greedy_translations_are_those_of_our_engines(case: Case) -> 
     assert decoded == [" ".join(text.split()) if "imported" in case.name else text.strip() for text in ours]
 
 
-def test_a_fine_tuned_export_comes_back(tmp_path: Path) -> None:
-    bundle = make_own(tmp_path / "own")
+@pytest.mark.parametrize("name", ["as in the paper", "norms before", "norms before, sines first"])
+def test_a_fine_tuned_export_comes_back(name: str, tmp_path: Path) -> None:
+    bundle = make_own(tmp_path / "own", **OWN[name])
     export_as(bundle, ExportFormatRequest("transformers", tmp_path / "hf"))
     model, tokenizer = load_theirs(tmp_path / "hf")
     batch = tokenizer(sentences(ENGLISH, 8), text_target=sentences(GERMAN, 8), return_tensors="pt", padding=True)
@@ -199,6 +217,7 @@ def test_a_fine_tuned_export_comes_back(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path / "tuned")
     tokenizer.save_pretrained(tmp_path / "tuned")
     back = import_model(ImportRequest(tmp_path / "tuned", tmp_path / "back")).bundle
+    assert back.info.model.positions == bundle.info.model.positions
     again = export_as(back, ExportFormatRequest("transformers", tmp_path / "again"))
     assert again.check is not None
     found, _ = load_theirs(tmp_path / "again")
@@ -208,14 +227,14 @@ def test_a_fine_tuned_export_comes_back(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "norms before": ({"norm": "pre"}, "norm: pre"),
+    "norms before and two matrices": ({"norm": "pre", "tie": "target"}, "tie: target"),
     "other widths": ({"d_k": 5, "d_v": 7}, "d_k 5 and d_v 7"),
     "an odd dimension": ({"d_model": 15}, "d_model 15 is odd"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_marian_cannot_express_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+def test_what_transformers_cannot_express_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
     shape, reason = REFUSED[name]
     bundle = make_own(tmp_path / "own", **shape)
     with pytest.raises(ValueError, match=reason):
@@ -351,12 +370,26 @@ def read_lines(path: Path, count: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_demo_s_vocabulary_has_our_ids_in_transformers(shared_data: Path, tmp_path: Path) -> None:
-    vocab = open_bundle("demo").vocab
-    own = make_own(tmp_path / "own", vocab=vocab)
-    export_as(own, ExportFormatRequest("transformers", tmp_path / "hf"))
-    _, tokenizer = load_theirs(tmp_path / "hf")
+def test_the_demo_has_our_ids_and_translations_in_transformers(shared_data: Path, tmp_path: Path) -> None:
+    bundle = open_bundle("demo")
+    export_as(bundle, ExportFormatRequest("transformers", tmp_path / "hf"))
+    theirs, tokenizer = load_theirs(tmp_path / "hf")
     english, german = (read_lines(shared_data / "multi30k" / f"train.{code}.gz", 6_000) for code in ("en", "de"))
     english += read_lines(shared_data / "tatoeba-en-de" / "train.en.gz", 6_000)
     for lines, given in ((english, {"text": english}), (german, {"text_target": german})):
-        assert tokenizer(**given)["input_ids"] == vocab.source.encode(lines).rows()
+        assert tokenizer(**given)["input_ids"] == bundle.vocab.source.encode(lines).rows()
+    texts = [*read_lines(shared_data / "tatoeba-en-de" / "dev.en.gz", 100), *english[:20]]
+    rows = bundle.vocab.source.encode(texts).rows()
+    limit = 100
+    with torch.no_grad():
+        encoded = tokenizer(texts, return_tensors="pt", padding=True)
+        written = theirs.generate(**encoded, num_beams=1, do_sample=False, max_new_tokens=limit).tolist()
+    expected = [row[1 : row.index(EOS)] for row in written]
+    options = SearchOptions(beam_size=1, max_length=LengthLimit(ratio=0, extra=limit))
+    model, content = Transformer(bundle.info.model).eval(), weights_file(bundle)
+    load_weights(model, bundle.weights())
+    for engine in (TorchEngine(model), CTranslate2Engine.of(bundle, Export.unchecked(content), content, 1)):
+        assert [list(result.best.tokens) for result in search(engine, rows, options)] == expected
+    back = import_model(ImportRequest(tmp_path / "hf", tmp_path / "back")).bundle.weights()
+    for name, array in bundle.weights().items():
+        np.testing.assert_array_equal(back[name], array, strict=True, err_msg=name)

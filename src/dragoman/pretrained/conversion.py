@@ -152,17 +152,17 @@ def _first_head(layer: int) -> Heads:
 
 
 def find_obstacle(model: ModelConfig) -> str | None:
-    """Return the reason why a model cannot be written as a MarianMTModel of transformers, or None."""
+    """Return the reason why a model cannot be written for transformers, as a Marian or a Pegasus model, or None."""
     if model.family != "transformer":
-        return f"Marian has no {model.family} models like this one"
-    if model.norm == "pre":
-        return "it has its norms before each sub-layer (norm: pre), and a MarianMTModel after each sum"
+        return f"transformers has no {model.family} models like this one"
+    if model.norm == "pre" and model.tie != "all":
+        return f"norms before each sub-layer (norm: pre) need tie: all in transformers, not tie: {model.tie}"
     width = model.d_model // model.num_heads
     if model.d_model % model.num_heads or (model.key_width, model.value_width) != (width, width):
         widths = f"d_k {model.key_width} and d_v {model.value_width}"
-        return f"a MarianMTModel has d_k = d_v = d_model / num_heads, not {widths}"
+        return f"transformers has d_k = d_v = d_model / num_heads, not {widths}"
     if model.d_model % 2:
-        return f"d_model {model.d_model} is odd, and the positions of a MarianMTModel need an even one"
+        return f"d_model {model.d_model} is odd, and the positions of transformers need an even one"
     return None
 
 
@@ -209,7 +209,7 @@ def _convert_layers_back(
 ) -> dict[str, Array]:
     """Return the weights of both stacks in the order of transformers; a bias that the model lacks is zero."""
     layers = {}
-    for name in layer_names(config.num_encoder_layers, config.num_decoder_layers):
+    for name in layer_names(config):
         weight = weights[f"{name.ours}.weight"]
         bias = weights.get(f"{name.ours}.bias", np.zeros(len(weight), np.float32))
         for part, array in (("weight", weight), ("bias", bias)):

@@ -1,4 +1,8 @@
-"""Read a folder of Hugging Face's MarianMTModel: config.json, weights, two SentencePiece models and a vocabulary."""
+"""Read a folder of Hugging Face's MarianMTModel: config.json, weights, two SentencePiece models and a vocabulary.
+
+Its Pegasus models have the same parts with norms before each sub-layer. Of these, only folders with Marian's tokenizer
+are read, as `write_hugging_face.py` writes them.
+"""
 
 import io
 import json
@@ -41,6 +45,12 @@ LAYER_NORM_EPSILON: Final = 1e-5
 ALIGNED: Final = "transformer-align"
 """OPUS-MT's word, in the README of a model, for a last layer whose first head was trained to align words."""
 
+CLASSES: Final = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+"""The class of transformers by `model_type`."""
+
+MODEL_TYPES: Final = {"post": "marian", "pre": "pegasus"}
+"""The `model_type` by the place of the norms."""
+
 _NEVER: Final = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 """Options of BART that no Marian model has."""
 
@@ -54,7 +64,7 @@ def read_hugging_face(package: Package, positions: Positions | None) -> MarianMo
     source, target = _read_vocabularies(package, config)
     reader = _HuggingFaceArrays(package, arrays)
     layers = {}
-    for name in layer_names(shape.num_encoder_layers, shape.num_decoder_layers):
+    for name in layer_names(shape):
         for part in ("weight", "bias"):
             layers[f"{name.ours}.{part}"] = reader.take(f"{name.hugging_face}.{part}")
     kind, trained_positions = reader.take_positions(shape)
@@ -78,7 +88,9 @@ def read_hugging_face(package: Package, positions: Positions | None) -> MarianMo
     tokenizer = _read_optional_json(package, "tokenizer_config.json")
     alpha = generation.get("length_penalty")
     return MarianModel(
-        origin=Origin(package.name, "Hugging Face MarianMTModel", file, sha256(content), package.find_licence()),
+        origin=Origin(
+            package.name, f"Hugging Face {CLASSES[config['model_type']]}", file, sha256(content), package.find_licence()
+        ),
         shape=shape,
         positions=positions or kind,
         layers=layers,
@@ -115,8 +127,10 @@ def _read_optional_json(package: Package, name: str) -> dict[str, Any]:
 
 def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
     kind = config.get("model_type")
-    if kind != "marian":
+    if kind not in CLASSES:
         package.refuse(f"{CONFIG} has the model type {kind}: only Marian models (model_type marian) can be imported")
+    if kind == "pegasus" and "source.spm" not in package.names:
+        package.refuse("it is a Pegasus model with another tokenizer: only those of `dragoman export` can be imported")
     for encoder, decoder in (
         ("encoder_ffn_dim", "decoder_ffn_dim"),
         ("encoder_attention_heads", "decoder_attention_heads"),
@@ -129,7 +143,7 @@ def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
             "scale_embedding is false: only models that multiply embeddings by sqrt(d_model) can be imported"
         )
     for name in _NEVER:
-        if config.get(name):
+        if kind == "marian" and config.get(name):
             package.refuse(
                 f"{name} is true: only models with norms after each sum, as all Marian models, can be imported"
             )
@@ -150,7 +164,7 @@ def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
         attention_bias=True,
         output_bias=True,
         activation=activation,
-        norm="post",
+        norm="pre" if kind == "pegasus" else "post",
         norm_epsilon=LAYER_NORM_EPSILON,
         dropout=config.get("dropout", 0.1),
         attention_dropout=config.get("attention_dropout", 0.0),
@@ -241,7 +255,7 @@ class _HuggingFaceArrays:
     def take(self, name: str) -> Array:
         array = self.take_optional(name)
         if array is None:
-            self._package.refuse(f"the weights have no {name}: give a complete MarianMTModel")
+            self._package.refuse(f"the weights have no {name}: give a complete package")
         return array
 
     def take_optional(self, name: str) -> Array | None:
@@ -256,10 +270,10 @@ class _HuggingFaceArrays:
         )
         source = _first(source, shared)
         if source is None:
-            self._package.refuse("the weights have no model.shared.weight: give a complete MarianMTModel")
+            self._package.refuse("the weights have no model.shared.weight: give a complete package")
         target = _first(target, shared, output)
         if target is None:
-            self._package.refuse("the weights have no model.decoder.embed_tokens.weight: give a complete MarianMTModel")
+            self._package.refuse("the weights have no model.decoder.embed_tokens.weight: give a complete package")
         target = source if np.array_equal(source, target) else target
         return source, target, target if output is None or np.array_equal(output, target) else output
 
@@ -281,7 +295,7 @@ class _HuggingFaceArrays:
     def check_all_taken(self) -> None:
         if self._arrays:
             first, count = min(self._arrays), len(self._arrays)
-            self._package.refuse(f"the weights have {first}, which a MarianMTModel has not ({count} unknown)")
+            self._package.refuse(f"the weights have {first}, which such a model has not ({count} unknown)")
 
 
 def _first(*arrays: Array | None) -> Array | None:

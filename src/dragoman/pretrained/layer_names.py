@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dragoman.models.config import TransformerShape
+
 
 class LayerName(NamedTuple):
     """One linear map or norm of a layer: the beginning of its name in each format."""
@@ -14,12 +16,14 @@ class LayerName(NamedTuple):
     is_norm: bool = False
 
 
-def layer_names(num_encoder_layers: int, num_decoder_layers: int) -> Iterator[LayerName]:
+def layer_names(shape: TransformerShape) -> Iterator[LayerName]:
     """Yield the linear maps and norms of both stacks."""
-    for side, count in (("encoder", num_encoder_layers), ("decoder", num_decoder_layers)):
+    for side, count in (("encoder", shape.num_encoder_layers), ("decoder", shape.num_decoder_layers)):
         for number in range(count):
             ours, theirs = f"{side}.layers.{number}", f"model.{side}.layers.{number}"
             yield from _layer(side, ours, theirs, f"{side}_l{number + 1}")
+        if shape.norm == "pre":
+            yield LayerName(f"{side}.norm", f"model.{side}.layer_norm", f"{side}_top", True)
 
 
 def _layer(side: str, ours: str, theirs: str, marian: str) -> Iterator[LayerName]:

@@ -65,11 +65,8 @@ def read_opus_mt(package: Package, positions: Positions | None) -> MarianModel:
         package.refuse("it has trained positions (Wpos): only models with sinusoidal positions can be imported")
     reader = _MarianArrays(package, arrays)
     layers: dict[str, Array] = {}
-    for name in layer_names(shape.num_encoder_layers, shape.num_decoder_layers):
+    for name in layer_names(shape):
         layers |= reader.take_norm(name.ours, name.marian) if name.is_norm else reader.take_linear(name)
-    if shape.norm == "pre":
-        for side in ("encoder", "decoder"):
-            layers |= reader.take_norm(f"{side}.norm", f"{side}_top")
     source_embedding, target_embedding, output = reader.take_embeddings()
     bias = reader.find("decoder_ff_logit_out_b")
     reader.check_all_taken()

@@ -1,4 +1,8 @@
-"""Write a Marian model as the files of Hugging Face's MarianMTModel, which `hugging_face.py` reads, without torch."""
+"""Write a Marian model as the files of Hugging Face's MarianMTModel, which `hugging_face.py` reads, without torch.
+
+Marian itself has norms after or before the sub-layers, but a MarianMTModel only after: a model with norms before them
+is written as Hugging Face's PegasusForConditionalGeneration, with Marian's tokenizer.
+"""
 
 import json
 from typing import Any, Final
@@ -6,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from safetensors.numpy import save
 
-from dragoman.pretrained.hugging_face import ACTIVATIONS, CONFIG, SAFE
+from dragoman.pretrained.hugging_face import ACTIVATIONS, CLASSES, CONFIG, MODEL_TYPES, SAFE
 from dragoman.pretrained.layer_names import layer_names
 from dragoman.pretrained.marian_model import EOS_TOKEN, UNK_TOKEN, Array, MarianModel
 from dragoman.pretrained.position_tables import position_table
@@ -15,8 +19,12 @@ _LONGEST: Final = 512
 """The length limit of a translation in transformers, which has none that depends on the source."""
 
 
-def stores_positions(model: MarianModel) -> bool:
-    """Return True if the positions are not those that transformers computes, so that the weights have a table."""
+def loses_positions(model: MarianModel) -> bool:
+    """Return True if transformers reads the positions, but its MarianMTModel does not save them."""
+    return model.shape.norm == "post" and _has_own_positions(model)
+
+
+def _has_own_positions(model: MarianModel) -> bool:
     return model.trained_positions is not None or model.positions != "hf"
 
 
@@ -26,6 +34,7 @@ def hugging_face_files(model: MarianModel) -> dict[str, bytes]:
     assert pad is not None
     assert bos is not None
     is_shared = _is_shared(model)
+    assert is_shared or model.shape.norm == "post"
     ids = {"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos, "decoder_start_token_id": bos}
     generation = {
         **ids,
@@ -67,9 +76,11 @@ def _is_shared(model: MarianModel) -> bool:
 def _config(model: MarianModel) -> dict[str, Any]:
     shape = model.shape
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    kind = MODEL_TYPES[shape.norm]
+    sides = {"decoder_vocab_size": len(model.target.tokens), "share_encoder_decoder_embeddings": _is_shared(model)}
     return {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
+        "architectures": [CLASSES[kind]],
+        "model_type": kind,
         "dtype": "float32",
         "activation_function": names[shape.activation],
         "d_model": shape.d_model,
@@ -78,8 +89,7 @@ def _config(model: MarianModel) -> dict[str, Any]:
         **{f"{side}_ffn_dim": shape.d_ff for side in ("encoder", "decoder")},
         **{f"{side}_attention_heads": shape.num_heads for side in ("encoder", "decoder")},
         "vocab_size": len(model.source.tokens),
-        "decoder_vocab_size": len(model.target.tokens),
-        "share_encoder_decoder_embeddings": _is_shared(model),
+        **(sides if kind == "marian" else {}),  # a Pegasus model has one matrix
         "tie_word_embeddings": model.output is model.target_embedding,
         "is_encoder_decoder": True,
         "scale_embedding": True,
@@ -94,7 +104,7 @@ def _arrays(model: MarianModel) -> dict[str, Array]:
     shape = model.shape
     arrays = {
         f"{name.hugging_face}.{part}": model.layers[f"{name.ours}.{part}"]
-        for name in layer_names(shape.num_encoder_layers, shape.num_decoder_layers)
+        for name in layer_names(shape)
         for part in ("weight", "bias")
     }
     if _is_shared(model):
@@ -105,7 +115,7 @@ def _arrays(model: MarianModel) -> dict[str, Array]:
     if model.output is not model.target_embedding:
         arrays["lm_head.weight"] = model.output
     arrays["final_logits_bias"] = model.output_bias[None]
-    if stores_positions(model):
+    if shape.norm == "pre" or _has_own_positions(model):  # a Pegasus model without them has missing weights
         table = position_table(model.positions, shape.max_positions, shape.d_model).astype(np.float32)
         for side, stored in zip(("encoder", "decoder"), model.trained_positions or (table, table), strict=True):
             arrays[f"model.{side}.embed_positions.weight"] = stored

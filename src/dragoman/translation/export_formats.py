@@ -29,7 +29,7 @@ from dragoman.pretrained.conversion import find_obstacle as find_marian_obstacle
 from dragoman.pretrained.formats import read_package
 from dragoman.pretrained.hugging_face import ALIGNED, LAYER_NORM_EPSILON
 from dragoman.pretrained.marian_model import MarianModel
-from dragoman.pretrained.write_hugging_face import hugging_face_files, stores_positions
+from dragoman.pretrained.write_hugging_face import hugging_face_files, loses_positions
 from dragoman.translation.import_check import compare_with_formulas, find_difference
 
 ExportFormat = Literal["transformers", "argos", "ctranslate2"]
@@ -134,7 +134,7 @@ def _write_transformers(bundle: Bundle, request: ExportFormatRequest, progress: 
     if tags:
         named = ", ".join(tags)
         warnings.append(f"transformers adds no language tag ({named}): write one first, as in '{tags[0]} A text.'")
-    if stores_positions(model):
+    if loses_positions(model):
         warnings.append(
             "the positions are in model.safetensors, which transformers loads; its save_pretrained leaves them out"
         )
@@ -151,7 +151,7 @@ def _check_transformers(bundle: Bundle, folder: Path, tags: Sequence[str], progr
         epsilon = getattr(bundle.info.model, "norm_epsilon", None)
         reason = f"; transformers has a norm epsilon of {LAYER_NORM_EPSILON:g}, not {epsilon:g}"
         reason = reason if epsilon != LAYER_NORM_EPSILON else ""
-        raise ValueError(f"{bundle.folder}: as a MarianMTModel {wrong}{reason}: use --as ctranslate2")
+        raise ValueError(f"{bundle.folder}: in transformers {wrong}{reason}: use --as ctranslate2")
     return check
 
 

@@ -97,6 +97,16 @@ def test_a_part_that_would_be_lost_is_named(files: MarianFiles, tmp_path: Path) 
         read_package(folder)
 
 
+def test_a_pegasus_model_with_its_own_tokenizer_is_refused(words: Words, tmp_path: Path) -> None:
+    changes = {"model_type": "pegasus", "normalize_before": True, "add_final_layer_norm": True}
+    folder = MarianFiles(words, config=changes).hugging_face(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"no model\.encoder\.layer_norm\.weight"):
+        read_package(folder)
+    (folder / "source.spm").rename(folder / "spiece.model")
+    with pytest.raises(ValueError, match="Pegasus model with another tokenizer"):
+        read_package(folder)
+
+
 def test_subwords_of_another_tool_are_refused(files: MarianFiles, tmp_path: Path) -> None:
     folder = files.opus_mt(tmp_path / "model")
     (folder / "source.spm").rename(folder / "source.bpe")
