@@ -31,13 +31,14 @@ def bare(model: str, source: Path, threads: int) -> float:
     from dragoman.bundle import open_bundle
     from dragoman.decoding.ctranslate2_engine import BATCH_TOKENS
     from dragoman.decoding.options import SearchOptions
-    from dragoman.export.ctranslate2 import write_folder
+    from dragoman.export.ctranslate2 import folder_files, weights_file
 
     bundle = open_bundle(Path(model))
     options = SearchOptions.model_validate(bundle.info.search)
     pieces = [[bundle.vocab.source.piece(i) for i in _ids(bundle, line)[:-1]] for line in _lines(source)]
     with tempfile.TemporaryDirectory() as folder:
-        write_folder(bundle, Path(folder))
+        for name, content in folder_files(bundle, weights_file(bundle)).items():
+            (Path(folder) / name).write_bytes(content)
         engine = ctranslate2.Translator(folder, inter_threads=threads, intra_threads=1, compute_type="float32")
     begin = time.perf_counter()
     engine.translate_batch(

@@ -109,9 +109,10 @@ def test_a_search_that_only_torch_can_do_is_named(search: dict[str, Any], alone:
 
 
 def test_a_folder_for_ctranslate2_alone(folder: Path) -> None:
-    done = run(folder, "model", "--texts", "test.en", "--out", "plain")
+    done = run(folder, "model", "--as", "ctranslate2", "--texts", "test.en", "--out", "plain")
     assert done.returncode == 0, done.stderr
-    assert "plain: for ctranslate2.Translator('plain')" in done.stdout
+    assert "float32: 3 of 3 sentences of test.en" in done.stdout
+    assert "ctranslate2.Translator('plain')" in done.stdout
     code = """
 import ctranslate2, sentencepiece
 subwords = sentencepiece.SentencePieceProcessor(model_file="plain/vocab.model")
@@ -142,11 +143,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "a store that does not exist": (("model", "--store", "int4"), "--store int4: "),
     "no text in the file": (("model", "--texts", "empty.en"), "--texts empty.en has no text"),
     "no such text": (("model", "--texts", "tst.en"), "did you mean test.en"),
-    "two in one folder": (
-        ("model", "--store", "int8", "--store", "int16", "--out", "x"),
-        "--out takes one weight type",
-    ),
-    "a folder with something in it": (("model", "--out", "model"), "--out model "),
+    "a folder for no program": (("model", "--out", "x"), "--as ctranslate2"),
     "a program that does not exist": (("model", "--as", "onnx", "--out", "x"), "--as onnx: "),
     "no folder for the program": (("demo", "--as", "argos"), "--out"),
     "a used folder for the program": (("model", "--as", "ctranslate2", "--out", "model"), "--out model "),
@@ -161,7 +158,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "one language": (("model", "--as", "argos", "--languages", "en", "--out", "x"), "--languages en "),
     "a recurrent model for transformers": (
         (str(GOLDEN / "v1-recurrent"), "--as", "transformers", "--out", "x"),
-        "cannot be exported: Marian has no recurrent models",
+        "cannot be exported: transformers has no recurrent models",
     ),
 }
 

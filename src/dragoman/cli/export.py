@@ -30,9 +30,7 @@ def export(
         option("TYPE", "Weight type to export: float32 (default), int16 or int8 (--as argos: default); repeatable."),
     ] = None,
     texts: Annotated[str | None, option("FILE", "Source sentences for the check with torch; default: dev set.")] = None,
-    out: Annotated[
-        Path | None, out_option("New folder for --as; without --as: also write a CTranslate2 folder there.")
-    ] = None,
+    out: Annotated[Path | None, out_option("New folder for --as.")] = None,
     derived: Annotated[bool, option(None, "Store no file: convert the model at every start.", "--derived")] = False,
     as_: Annotated[
         str | None,
@@ -51,9 +49,9 @@ def export(
 
         dragoman export run/ --store int8
 
-    With --as, the model itself stays as it is, and --out gets the files of another program: a MarianMTModel for
-    transformers, an .argosmodel for Argos Translate and LibreTranslate, or a model for CTranslate2 alone. A model that
-    the program cannot use is refused with the reason.
+    With --as, the model itself stays as it is, and --out gets the files of another program: a Marian or Pegasus model
+    for transformers, an .argosmodel for Argos Translate and LibreTranslate, or a model for CTranslate2 alone. A model
+    that the program cannot use is refused with the reason.
 
         dragoman export run/ --as transformers --out for-transformers/
     """
@@ -64,10 +62,11 @@ def export(
         raise ValueError("the built-in model `demo` cannot be changed: export a model of your own, or give --as")
     if languages is not None:
         raise ValueError("--languages is for --as: give --as, or leave it out")
-    stores = _check_options(store or ["float32"], out)
+    if out is not None:
+        raise ValueError("--out is for --as: give --as ctranslate2 for a folder of CTranslate2, or leave it out")
+    stores = _check_options(store or ["float32"])
     from dragoman.bundle import open_bundle
     from dragoman.cli.progress import show_progress
-    from dragoman.export.ctranslate2 import write_folder
     from dragoman.export.obstacles import find_obstacle
     from dragoman.translation.export_check import export_bundle
 
@@ -83,9 +82,6 @@ def export(
         print(_describe_file(exported, derived))
         if kind != "float32" and torch_only is None:
             print(f"to use {kind}: dragoman translate {model} --compute {kind}")
-    if out is not None:
-        write_folder(bundle, out, stores[0])
-        print(f"{out}: for ctranslate2.Translator({str(out)!r}), with the vocabulary for SentencePiece beside it")
     if torch_only is not None:
         print(f"note: this model searches with {torch_only}, which only torch supports, so torch is still used")
 
@@ -131,20 +127,15 @@ def _export_as(
     print(f"exported: {exported.path} ({exported.num_bytes / _MB:,.1f} MB); {_USES[kind].format(str(exported.path))}")
 
 
-def _check_options(stores: list[str], out: Path | None) -> "list[ExportStore]":
+def _check_options(stores: list[str]) -> "list[ExportStore]":
     """Check the options, and return the weight types without duplicates."""
     from importlib.util import find_spec
 
     from dragoman.bundle.info import ExportStore
     from dragoman.decoding.checks import check_choice
-    from dragoman.io.durable import check_new_folder
 
     for name in stores:
         check_choice("--store", name, get_args(ExportStore))
-    if out is not None and len(set(stores)) > 1:
-        raise ValueError(f"--out takes one weight type, not {len(set(stores))}: give a single --store")
-    if out is not None:
-        check_new_folder(out)
     if find_spec("torch") is None:
         raise ValueError("torch is needed to check an export, and is not installed: pip install 'dragoman[train]'")
     return cast("list[ExportStore]", list(dict.fromkeys(stores)))

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Final
 
 from dragoman.bundle import Bundle
@@ -11,7 +10,6 @@ from dragoman.bundle.info import ExportStore
 from dragoman.export.model_bin import aliases, quantise, write_model_bin
 from dragoman.export.obstacles import find_alignment_obstacle, find_obstacle
 from dragoman.export.variables import variables
-from dragoman.io.durable import write_durably
 from dragoman.text.subwords import Subwords
 from dragoman.text.vocab import BOS, EOS, UNK
 
@@ -52,14 +50,6 @@ def settings_files(bundle: Bundle) -> dict[str, bytes]:
     sides = {"shared": vocab.source} if vocab.joint else {"source": vocab.source, "target": vocab.target}
     vocabularies = {f"{side}_vocabulary.json": _json(pieces(subwords)) for side, subwords in sides.items()}
     return {"config.json": _json(settings), **vocabularies}
-
-
-def write_folder(bundle: Bundle, folder: Path, store: ExportStore = "float32") -> None:
-    """Write a CTranslate2 model folder that also contains the SentencePiece vocabulary."""
-    folder.mkdir(parents=True, exist_ok=True)
-    weights = weights_file(bundle, store, exportable_heads(bundle))
-    for name, content in folder_files(bundle, weights).items():
-        write_durably(folder / name, content)
 
 
 def folder_files(bundle: Bundle, weights: bytes) -> dict[str, bytes]:

@@ -12,8 +12,9 @@ import sentencepiece
 from dragoman.bundle import open_bundle
 from dragoman.bundle.info import ExportStore
 from dragoman.decoding.options import EngineOptions
-from dragoman.export.ctranslate2 import exportable_heads, pieces, settings_files, weights_file, write_folder
+from dragoman.export.ctranslate2 import exportable_heads, pieces, settings_files, weights_file
 from dragoman.io.durable import hash_file
+from dragoman.translation.export_formats import ExportFormatRequest, export_as
 from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -23,7 +24,7 @@ STORES: list[ExportStore] = ["float32", "int16", "int8"]
 @pytest.mark.parametrize("store", STORES)
 def test_a_folder_works_with_ctranslate2_and_sentencepiece_alone(store: ExportStore, tmp_path: Path) -> None:
     bundle = open_bundle(GOLDEN / "v1")
-    write_folder(bundle, tmp_path / "plain", store)
+    export_as(bundle, ExportFormatRequest("ctranslate2", tmp_path / "plain", store))
     translator = ctranslate2.Translator(str(tmp_path / "plain"), compute_type=store)
     subwords = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "plain" / "vocab.model"))
     texts = ["two red dogs.", "ten old houses.", "four green women."][: 2 if store == "int8" else 3]
@@ -36,8 +37,8 @@ def test_a_folder_works_with_ctranslate2_and_sentencepiece_alone(store: ExportSt
 
 def test_the_folder_holds_what_is_needed_and_no_more(tmp_path: Path) -> None:
     bundle = open_bundle(GOLDEN / "v1")
-    write_folder(bundle, tmp_path)
-    names = ["config.json", "model.bin", "shared_vocabulary.json", "vocab.model"]
+    export_as(bundle, ExportFormatRequest("ctranslate2", tmp_path))
+    names = ["README.md", "config.json", "model.bin", "shared_vocabulary.json", "vocab.model"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert (tmp_path / "model.bin").read_bytes() == weights_file(bundle, "float32", exportable_heads(bundle))
     settings = json.loads((tmp_path / "config.json").read_text())
