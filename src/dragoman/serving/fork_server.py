@@ -126,5 +126,6 @@ async def wait_or_kill(process: asyncio.subprocess.Process | ForkedProcess, seco
     try:
         await asyncio.wait_for(process.wait(), seconds)
     except TimeoutError:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):  # it has ended in this moment
+            process.kill()
         await process.wait()

@@ -57,7 +57,8 @@ def freeze(engine: EngineHandle) -> None:
 
 
 async def answered(harness: ServiceHarness, *texts: str) -> list[str]:
-    return [found.text() for found in await harness.service.translate(texts, harness.options())]
+    found = await harness.service.translate(texts, harness.options(), request_id="shop-1")
+    return [one.text() for one in found]
 
 
 def replace(folder: Path, by: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_killed_engine_is_replaced_and_its_sentences_are_answered(tiny: Path) 
     with open_harness({"tiny": tiny}) as harness:
         harness.run(work(harness))
         assert harness.events == [
-            {"event": "engine lost", "level": "warning", "code": -9, "pieces": 3},
+            {"event": "engine lost", "level": "warning", "code": -9, "pieces": 3, "requests": ["shop-1"]},
             {"event": "engine started", "level": "info", "restarts": 1},
         ]
         assert harness.metrics.registry.get_sample_value("dragoman_engine_restarts") == 1.0
@@ -156,7 +157,8 @@ def test_an_engine_that_does_not_answer_is_replaced(tiny: Path) -> None:
 
     with open_harness({"tiny": tiny}, engine_seconds=5.0) as harness:
         harness.run(work(harness))
-        assert harness.events[0] == {"event": "engine does not answer", "level": "error", "seconds": 5.0}
+        event = {"event": "engine does not answer", "level": "error", "seconds": 5.0, "requests": ["shop-1"]}
+        assert [line for line in harness.events if line["event"] == event["event"]] == [event]
 
 
 def test_a_reload_opens_the_models_again_without_rejecting_requests(tiny: Path) -> None:
