@@ -338,6 +338,22 @@ def test_an_argos_package_has_what_argos_reads_and_its_decoder_gives_our_text(jo
         assert text == bundle.vocab.target.decode([ids[piece] for piece in pieces])
 
 
+@pytest.mark.parametrize("kind", ["transformers", "ctranslate2"])
+def test_a_model_of_several_languages_is_exported_with_all_tags(kind: str, tmp_path: Path) -> None:
+    tags = (">>deu<<", ">>nld<<")
+    words = Words.made(sentences(ENGLISH, 300), sentences(GERMAN, 300), (60, 70), tags=tags)
+    package = MarianFiles(words).hugging_face(tmp_path / "package")
+    import_model(ImportRequest(package, tmp_path / "base", languages=("en",)))
+    arguments = [str(tmp_path / "base"), "--as", kind, "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "dragoman", "export", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ", ".join(tags) in done.stderr
+    vocabularies = [path.read_text(encoding="utf-8") for path in (tmp_path / "out").glob("*vocab*.json")]
+    assert vocabularies
+    assert all(tag in vocabulary for tag in tags for vocabulary in vocabularies)
+
+
 def test_argos_needs_languages_and_no_tags_and_underscores_are_warned_of(tmp_path: Path) -> None:
     own = make_own(tmp_path / "own")
     nameless = own.info.model_copy(update={"target_language": None})

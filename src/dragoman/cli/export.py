@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
 
-from dragoman.cli.command import ModelArgument, model_folder, open_model, option, out_option, split_languages
+from dragoman.cli.command import ModelArgument, model_folder, option, out_option, split_languages
 from dragoman.cli.verbosity import print_note
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def _export_as(
     """Check the options of --as, write the folder, and print what was checked."""
     from importlib.util import find_spec
 
+    from dragoman.bundle import open_bundle
     from dragoman.bundle.info import ExportStore
     from dragoman.cli.progress import show_progress
     from dragoman.decoding.checks import check_choice
@@ -109,7 +110,7 @@ def _export_as(
     kind, store = cast("ExportFormat", as_), cast("ExportStore | None", stores[0] if stores else None)
     if texts is not None and kind == "transformers":
         raise ValueError("--texts is for a comparison with torch: leave it out with --as transformers")
-    bundle = open_model(model)
+    bundle = open_bundle(model_folder(model))  # with all target languages
     is_compared = kind != "transformers" and find_spec("torch") is not None
     sentences, origin = _sentences(bundle, texts) if is_compared else ((), "")
     request = ExportFormatRequest(kind, out, store, split_languages(languages), sentences)
