@@ -54,6 +54,17 @@ describe.each(Object.keys(expected))("%s", (name) => {
   });
 });
 
+describe("a language tag", () => {
+  it("is a mark, as EOS is", () => {
+    const trace = golden("schema-3.trace");
+    const { ids, pieces, spans, words } = trace.source;
+    const source = { ...trace.source, ids: [7, ...ids], pieces: [">>de<<", ...pieces], spans: [spans[0]!, ...spans], words: [-1, ...words] };
+    const { sinks } = labelsOf({ ...trace, source }, "cross", "written");
+    expect([sinks[0], sinks[1], sinks.at(-1)]).toEqual([true, false, true]);
+    expect(labelsOf({ ...trace, source }, "encoder", "written").sinkRows[0]).toBe(true);
+  });
+});
+
 describe("changes", () => {
   it("are counted by heads", () => {
     expect(describeChanges(golden("schema-2.trace"))).toBe("1 head off");

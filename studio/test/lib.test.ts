@@ -3,7 +3,8 @@ import { formatCommand, quote } from "../src/lib/command";
 import { formatHeads, interventionsOf, parseHeads, toggleHead } from "../src/lib/heads";
 import { decodeHalf, readSafetensors } from "../src/lib/safetensors";
 import { formatState, parseState } from "../src/lib/state";
-import { formatPercent, formatWeight, show } from "../src/lib/view";
+import { fromBase64 } from "../src/lib/base64";
+import { formatPercent, formatWeight, labelWidth, show } from "../src/lib/view";
 
 describe("half precision", () => {
   it("is decoded exactly", () => {
@@ -14,6 +15,13 @@ describe("half precision", () => {
   it("of a file that is none is an error in words", () => {
     expect(() => readSafetensors(new ArrayBuffer(3))).toThrow(/too short/);
     expect(() => readSafetensors(new Uint8Array(16).fill(255).buffer)).toThrow(/not a trace/);
+  });
+});
+
+describe("bytes in a page", () => {
+  it("come back as they were", () => {
+    const bytes = Uint8Array.from({ length: 256 }, (_, i) => i);
+    expect([...new Uint8Array(fromBase64(Buffer.from(bytes).toString("base64")))]).toEqual([...bytes]);
   });
 });
 
@@ -72,6 +80,11 @@ describe("numbers and labels", () => {
   it("have the digits that hold", () => {
     expect([0.0994, 0.5, 9.994, 12.34].map(formatWeight)).toEqual(["0.099", "0.50", "9.99", "12.3"]);
     expect([0, Math.log(0.5731), Math.log(0.0001)].map(formatPercent)).toEqual(["100.0 %", "57.3 %", "< 0.1 %"]);
+  });
+
+  it("are as wide as their letters", () => {
+    expect(labelWidth("読んで")).toBe(39);
+    expect(labelWidth("read")).toBeCloseTo(28.8);
   });
 
   it("have no control characters", () => {

@@ -299,9 +299,10 @@ def test_a_page_and_json_have_the_unchanged_translation_and_the_counterfactual_t
     inspector = Inspector.load(GOLDEN / "v1")
     what_if = f"{counterfactual(inspector.model, inspector.trace(TEXT)).text} (of the unchanged model)"
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert f'<dt>Unchanged</dt><dd dir="auto">{GERMAN}</dd>' in page
-    assert f'<dt>What if</dt><dd dir="auto">{what_if}</dd>' in page.replace("&#x27;", "'")
-    assert "decoder.layers.0.self_attention, head 1 of 2" in page.split('id="caption"')[1].split("</p>")[0]
+    data = json.loads(page.split('id="dragoman-trace">')[1].split("</script>")[0])
+    assert data["notes"] == {"unchanged": GERMAN, "what if": what_if}
+    assert (data["choice"]["kind"], data["choice"]["head"]) == ("decoder", 1)
+    assert "decoder.layers.0.self_attention, head 1 of 2" in page.split("<caption>")[1].split("</caption>")[0]
     notes = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["notes"]
     assert notes == {"unchanged": GERMAN, "what if": what_if}
 

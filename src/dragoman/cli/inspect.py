@@ -80,7 +80,9 @@ class InspectRequest:
     output: Annotated[
         list[Path] | None, output_option("Write the attention map as .png, .svg or .pdf (repeatable).", "Files")
     ] = None
-    html: Annotated[Path | None, _file("Write an HTML page to browse all attention maps.")] = None
+    html: Annotated[Path | None, _file("Write one HTML file with all maps, heads and the search, for any browser.")] = (
+        None
+    )
     json: Annotated[Path | None, json_option("Write tokens, probabilities and map as JSON", "Files")] = None
     csv: Annotated[Path | None, _file("Write the attention map as CSV; - for standard output.")] = None
     moses: Annotated[Path | None, _file("Write the word alignment, as in 0-0 1-2; - for standard output.")] = None
@@ -165,11 +167,12 @@ class InspectRequest:
         inspector, (text,) = Inspector.of(bundle, self.beam, self.device), self.sentence or []
         changes = inspector.interventions(self.without, self.uniform)
         prefix = self.prefix or ""
-        plain = inspector.trace(text, self.target, prefix=prefix, history=self.history)
+        has_history = self.history or (self.html is not None and self.target is None)  # the page replays the search
+        plain = inspector.trace(text, self.target, prefix=prefix, history=has_history)
         count = counterfactual(inspector.model, plain).text if self.counterfactual else None
         if not changes:
             return InspectResult(plain, counterfactual=count)
-        changed = inspector.trace(text, self.target, prefix=prefix, interventions=changes, history=self.history)
+        changed = inspector.trace(text, self.target, prefix=prefix, interventions=changes, history=has_history)
         return InspectResult(changed, plain, count)
 
     def _inspect_export(self, bundle: "Bundle") -> "InspectResult":

@@ -107,11 +107,11 @@ def write_files(
 
 def _text(option: str, result: InspectResult, choice: MapChoice, summaries: list[HeadSummary] | None) -> str:
     from dragoman.inspection import exports
-    from dragoman.inspection.page import page
+    from dragoman.inspection.trace_page import trace_page
 
     trace, notes = result.trace, result.notes()
     if option == "--html":
-        return page(trace, choice, notes)
+        return trace_page(trace, choice, notes)
     if option == "--moses":
         return exports.moses(trace, choice)
     if summaries is None:

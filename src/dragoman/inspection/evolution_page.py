@@ -13,10 +13,14 @@ from dragoman.attention.kinds import Kind
 from dragoman.inspection.evolution import NUMBERS, ROLES, Evolution, HeadHistory, format_number, headings, snapshot_rows
 from dragoman.inspection.html_file import embedded, fill_page, part, table
 from dragoman.inspection.labels import clean
-from dragoman.inspection.page import CAVEATS
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.view import KINDS, ROWS, labels
+from dragoman.inspection.view import ANECDOTE, CAVEAT, KINDS, ROWS, labels
 
+CAVEATS: Final = (
+    f"{CAVEAT} Attention says where a model looked: not what it took from there (norms are nearer to that), nor what "
+    "would have happened otherwise. What is not needed rests on marks and punctuation. In higher layers a position "
+    f"holds more than its own token. {ANECDOTE}"
+)
 MOST_BYTES: Final = 6_000_000
 """The size limit of all maps in a page, in bytes; at least one sentence is included."""
 
@@ -26,8 +30,8 @@ def page(evolution: Evolution, kind: Kind | None = None, sentence: int = 0) -> s
     data = _data(evolution, kind, sentence)
     return fill_page(
         "evolution.html",
-        part("page.css", "evolution.css"),
-        part("drawing.js", "evolution.js"),
+        part("evolution.css"),
+        part("evolution.js"),
         title=escape(f"How attention came to be: {clean(evolution.run.absolute().name)}"),
         about=escape(clean(evolution.about)),
         room=f"Maps of {len(data['sentences'])} of {len(evolution.sentences)} sentences are in this page.",

@@ -19,6 +19,11 @@ def part(*names: str) -> str:
     return "".join(files("dragoman.inspection").joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
+def built_part(name: str) -> str:
+    """Return the text of a file that the build of the studio's pages has written."""
+    return (files("dragoman") / "studio" / "static" / name).read_text(encoding="utf-8")
+
+
 def fill_page(template: str, style: str, script: str, **parts: str) -> str:
     """Return a filled HTML template whose content security policy allows only this style and script."""
     hashes = {"style_hash": allowed(style), "script_hash": allowed(script)}
@@ -41,7 +46,7 @@ def table(columns: Iterable[str], rows: Iterable[Sequence[str]], caption: str = 
     head = "".join(f'<th scope="col" dir="auto">{escape(clean(name))}</th>' for name in columns)
     body = ""
     for name, *cells in rows:
-        numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        numbers = "".join(f"<td>{escape(cell)}" for cell in cells)  # the end tag is optional, and a third of the table
         body += f'<tr><th scope="row" dir="auto">{escape(clean(name))}</th>{numbers}</tr>'
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -32,6 +32,7 @@ FILES: Final = {
     "/": ("index.html", "text/html"),
     "/studio.js": ("studio.js", "text/javascript"),
     "/parts.js": ("parts.js", "text/javascript"),
+    "/parts.css": ("parts.css", "text/css"),
     "/studio.css": ("studio.css", "text/css"),
 }
 """The files of the page by path, with their media types."""

@@ -15,9 +15,9 @@ from dragoman.alignment.tokens import Tokens
 from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.inspection.html_file import save_text
 from dragoman.inspection.inspector import Inspector
-from dragoman.inspection.page import page
 from dragoman.inspection.source_share import source_share
 from dragoman.inspection.trace import Trace
+from dragoman.inspection.trace_page import trace_page
 from dragoman.inspection.view import provenance
 from dragoman.io.progress import Progress
 from dragoman.text.vocab import EOS
@@ -124,7 +124,7 @@ def save_traces(
         if trace is not None and trace.attention:
             folder.mkdir(exist_ok=True)
             name = f"line-{line.number}.html"
-            save_text(page(trace, note=trace_note(line, f"../{report.name}")), folder / name)
+            save_text(trace_page(trace, note=trace_note(line, f"../{report.name}")), folder / name)
             pages[line.number] = f"{folder.name}/{name}"
         progress("draw", done, len(worst))
     return pages

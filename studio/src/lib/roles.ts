@@ -3,7 +3,8 @@ import type { components } from "./api";
 import type { AttentionMap } from "./trace";
 import { KIND_TEXTS } from "./view";
 
-export type HeadSummary = components["schemas"]["HeadSummary"];
+/** What the pages show of a head's summary; a file holds no more than this. */
+export type HeadSummary = Pick<components["schemas"]["HeadSummary"], "name" | "head" | "label" | "evidence" | "entropy" | "sink_share">;
 export type HeadRoles = Map<string, HeadSummary>;
 
 export function rolesOf(summaries: HeadSummary[]): HeadRoles {

@@ -115,12 +115,13 @@ export function labelsOf(trace: Trace, kind: Kind, rows: Rows): Labels {
   const read = [BEGIN, ...written.slice(0, -1)];
   const columns = kind === "decoder" ? read : source;
   const rowLabels = kind === "encoder" ? source : rows === "written" ? written : read;
-  const columnEnd = kind === "decoder" ? BEGIN : source.at(-1);
-  const rowEnds = [BEGIN, trace.source.pieces.at(-1), trace.target.pieces.at(-1)];
+  const marks = source.filter((_, i) => trace.source.words[i]! < 0); // EOS, language tag
+  const columnEnds = kind === "decoder" ? [BEGIN] : marks;
+  const rowEnds = [BEGIN, ...marks, trace.target.pieces.at(-1)];
   return {
     rows: rowLabels,
     columns,
-    sinks: columns.map((label) => label === columnEnd || isSink(label)),
+    sinks: columns.map((label) => columnEnds.includes(label) || isSink(label)),
     sinkRows: rowLabels.map((label) => rowEnds.includes(label) || isSink(label)),
   };
 }
@@ -133,6 +134,11 @@ export function wordsOf(tokens: Tokens): string[] {
 /** Return a label without SentencePiece's space mark and without control characters. */
 export function show(label: string): string {
   return clean(label.replace(/^▁(?=.)/u, ""));
+}
+
+/** Return about how many pixels a label takes; letters of East Asia are twice as wide. */
+export function labelWidth(label: string): number {
+  return Array.from(label).reduce((width, letter) => width + (letter.codePointAt(0)! > 0x2e7f ? 13 : 7.2), 0);
 }
 
 export function clean(text: string): string {

@@ -1,0 +1,73 @@
+"""A trace as one self-contained HTML file: the studio's viewer, its style and the trace, for any browser, offline."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
+from typing import Any, Final
+
+from dragoman.inspection import view
+from dragoman.inspection.heads import summarise_heads
+from dragoman.inspection.html_file import built_part, embedded, fill_page, table
+from dragoman.inspection.labels import clean
+from dragoman.inspection.trace import Trace
+from dragoman.inspection.view import KINDS, MapChoice, MapView
+
+_ROLE: Final = {"name", "head", "label", "evidence", "entropy", "sink_share"}
+"""The fields of a head's summary that the viewer shows."""
+
+
+def trace_page(
+    trace: Trace, choice: MapChoice | None = None, notes: Mapping[str, str] | None = None, note: str = ""
+) -> str:
+    """Return the HTML page of a trace, which opens with the chosen map.
+
+    `notes` are listed below the translation by name; `note` is HTML that is inserted as given.
+    """
+    first = choice or _first(trace)
+    notes = notes or {}
+    return fill_page(
+        "trace_page.html",
+        built_part("parts.css"),
+        built_part("parts.js"),
+        title=escape(f"Where the model looked: {clean(trace.source.text)}"),
+        note=note,
+        source=escape(clean(trace.source.text)),
+        target=escape(clean(trace.target.text)),
+        notes="".join(f'<p dir="auto">{escape(f"{name}: {clean(text)}")}</p>\n' for name, text in notes.items()),
+        table=map_table(first.view(trace)),
+        data=embedded(_data(trace, first, notes)),
+    )
+
+
+def map_table(shown: MapView) -> str:
+    """Return the numbers of a map as an HTML table."""
+    numbers = zip(shown.rows, shown.matrix.tolist(), strict=True)
+    rows = ([label, *(f"{value:.3f}" for value in row)] for label, row in numbers)
+    return table(["", *shown.columns], rows, shown.caption)
+
+
+def _first(trace: Trace) -> MapChoice:
+    """Choose the map of the alignment head if the trace has that map; otherwise the map of the last layer."""
+    kind = next(kind for kind in KINDS if trace.names(kind))
+    heads = trace.alignment_heads[:1] if kind == "cross" else ()
+    has_map = any(head.layer in (trace.norms if head.measure == "norm" else trace.attention) for head in heads)
+    return view.choose(trace, kind) if has_map else view.choose(trace, kind, layer=-1)
+
+
+def _data(trace: Trace, first: MapChoice, notes: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the viewer reads: `ViewerOptions` in studio/src/parts.ts, and the trace file in base64."""
+    return {
+        "choice": {
+            "kind": first.kind,
+            "layer": range(len(trace.names(first.kind)))[first.layer],
+            "head": first.head,
+            "rows": first.rows,
+            "measure": first.measure,
+            "byWord": first.by_word,
+            "hideSinks": first.hide_sinks,
+        },
+        "roles": [summary.model_dump(include=_ROLE) for summary in summarise_heads([trace])],
+        "notes": dict(notes),
+        "trace": base64.b64encode(replace(trace, vectors={}).to_bytes()).decode("ascii"),
+    }

@@ -1,0 +1,30 @@
+// The keys that change the chosen map; every page with a map has them.
+import type { Selection } from "./selection.svelte";
+
+/** Change the selection as a key says; return false if the key has no meaning here. */
+export function selectByKey(selection: Selection, key: string): boolean {
+  const { row, column } = selection;
+  switch (key) {
+    case "[": selection.moveLayer(-1); break;
+    case "]": selection.moveLayer(1); break;
+    case ",": selection.moveHead(-1); break;
+    case ".": selection.moveHead(1); break;
+    case "ArrowUp": selection.moveTo(row - 1, column); break;
+    case "ArrowDown": selection.moveTo(row + 1, column); break;
+    case "ArrowLeft": selection.moveTo(row, column - 1); break;
+    case "ArrowRight": selection.moveTo(row, column + 1); break;
+    case "r": selection.toggleRows(); break;
+    case "m": selection.toggleMeasure(); break;
+    default: return false;
+  }
+  return true;
+}
+
+/** Return true if a key press belongs to the element that has the focus, or to the browser. */
+export function isTaken(event: KeyboardEvent): boolean {
+  const element = event.target as HTMLElement;
+  if (event.ctrlKey || event.metaKey || event.altKey) return true;
+  if (element.closest("input:not([type=radio]):not([type=checkbox]), select, textarea")) return true;
+  if (event.key === " ") return element.closest("button, a, summary, input") !== null;
+  return event.key.startsWith("Arrow") && element !== document.body;
+}
