@@ -211,7 +211,7 @@ def try_page(service: ServiceProcess) -> dict[str, Any]:
     answer = ask(service, "POST", "/translate", BODIES["/translate"] | {"q": "<script>x</script>"})
     wrong = [word for word in ("unsafe-inline", "unsafe-eval", "*", "http:", "https:") if word in policy]
     wrong += re.findall(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=|javascript:|https?://", page)
-    wrong += re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", script)
+    wrong += re.findall(r"\.innerHTML|\.outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", script)
     wrong += [] if "default-src 'none'" in policy and "frame-ancestors 'none'" in policy else ["no default"]
     wrong += [] if answer[1]["content-type"] == "application/json" else ["a translation that is no JSON"]
     return {"page_faults": wrong}

@@ -32,8 +32,12 @@ from dragoman.serving.service import RequestContext, Service
 from dragoman.version import __version__
 
 ABOUT: Final = "Translation with your own models. /translate is LibreTranslate's API; /v1/translate returns scores too."
-PAGE: Final = {"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript"}
-"""The media type of each file of the web page, by path."""
+PAGE: Final = {
+    "/": ("service.html", "text/html"),
+    "/page.css": ("service.css", "text/css"),
+    "/page.js": ("service.js", "text/javascript"),
+}
+"""The files of the web page by path, with their media types."""
 KEYLESS: Final = ("/health", "/health/live", "/health/ready", "/languages", "/frontend/settings")
 """Paths that require no API key: load balancers have none, and LibreTranslate's clients send none there."""
 _SECURITY: Final = {
@@ -64,8 +68,8 @@ def create_app(service: Service, origins: Sequence[str] = (), hosts: frozenset[s
     app.include_router(v1_routes.create_router(service))
     app.include_router(libretranslate_routes.create_router(service))
     _add_operation_routes(app, service)
-    for path, media_type in PAGE.items():
-        app.get(path, include_in_schema=False)(_serve_file(path.strip("/") or "page.html", media_type))
+    for path, (name, media_type) in PAGE.items():
+        app.get(path, include_in_schema=False)(_serve_file(name, media_type))
     for kind in (RejectedError, HTTPException, RequestValidationError, ClientDisconnect, Exception):
         app.add_exception_handler(kind, handle_error)
     if origins:
@@ -118,7 +122,7 @@ def _add_operation_routes(app: FastAPI, service: Service) -> None:
 
 
 def _serve_file(name: str, media_type: str) -> Callable[[], Awaitable[Response]]:
-    content = (files("dragoman.serving") / name).read_bytes()
+    content = (files("dragoman") / "studio" / "static" / name).read_bytes()
 
     async def send() -> Response:
         return Response(content, media_type=media_type)

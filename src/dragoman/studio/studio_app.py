@@ -20,6 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dragoman.api_schemas import ModelList, ServiceResponse
 from dragoman.config import describe_first
 from dragoman.inspection.heads import summarise_heads
 from dragoman.inspection.trace import TraceHeader
@@ -56,10 +57,11 @@ def create_app(models: Mapping[str, StudioModel], token: str, hosts: frozenset[s
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document of the API, with the header of trace files among its schemas."""
+    """Return the OpenAPI document of the API, with all else that pages read: trace files, and the service's answers."""
     document = _create_routes({}, TraceCache()).openapi()
-    header = TraceHeader.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-    document["components"]["schemas"] |= {**header.pop("$defs"), "TraceHeader": header}
+    for kind in (TraceHeader, ModelList, ServiceResponse):
+        schema = kind.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+        document["components"]["schemas"] |= {**schema.pop("$defs"), kind.__name__: schema}
     document["info"]["version"] = ""  # a new version alone does not change the generated types
     return document
 

@@ -452,6 +452,265 @@ export interface components {
              */
             num_forced: number;
         };
+        /**
+         * ModelInfo
+         * @description A model that the service offers, with its default options.
+         */
+        ModelInfo: {
+            /**
+             * Name
+             * @description name of the model in requests
+             */
+            name: string;
+            /**
+             * Sha256
+             * @description hash of the bundle's manifest: identifies the exact model
+             */
+            sha256: string;
+            /**
+             * Source
+             * @description source language code; und if the bundle does not name it
+             */
+            source: string;
+            /**
+             * Target
+             * @description target language code; und if the bundle does not name it
+             */
+            target: string;
+            /**
+             * Sources
+             * @description all source language codes, if there are several
+             * @default []
+             */
+            sources: string[];
+            /**
+             * Targets
+             * @description all target language codes, if there are several; requests then need a target
+             * @default []
+             */
+            targets: string[];
+            /**
+             * Title
+             * @description title of the model card
+             * @default null
+             */
+            title: string | null;
+            /**
+             * Beam Size
+             * @description default beam size
+             */
+            beam_size: number;
+            /**
+             * Formula
+             * @description default length penalty
+             * @enum {string}
+             */
+            formula: "gnmt" | "length" | "none";
+            /**
+             * Alpha
+             * @description strength of the default length penalty
+             */
+            alpha: number;
+            /**
+             * Aligns
+             * @description true if the model can return word alignments
+             */
+            aligns: boolean;
+            /**
+             * Protects
+             * @description true if the model keeps placeholders, addresses, ... by default
+             * @default false
+             */
+            protects: boolean;
+            /**
+             * Compute
+             * @description compute type of matrix products: float32, int16, int8 or float16
+             */
+            compute: string;
+        };
+        /**
+         * ModelList
+         * @description The response of /v1/models: the models that the service offers.
+         */
+        ModelList: {
+            /** Models */
+            models: components["schemas"]["ModelInfo"][];
+        };
+        /**
+         * GlossaryTerm
+         * @description A term of the glossary that a sentence contains.
+         */
+        GlossaryTerm: {
+            /**
+             * Source
+             * @description source term as in the glossary
+             * @example station
+             */
+            source: string;
+            /**
+             * Target
+             * @example Bahnhof
+             */
+            target: string;
+            /**
+             * Used
+             * @description true if the translation uses the target term, possibly inflected
+             */
+            used: boolean;
+        };
+        /**
+         * ModelRef
+         * @description The name and hash of the model that made a response.
+         */
+        ModelRef: {
+            /**
+             * Name
+             * @example en-de
+             */
+            name: string;
+            /**
+             * Sha256
+             * @description hash of the bundle's manifest: identifies the exact model
+             */
+            sha256: string;
+        };
+        /**
+         * RankedTranslation
+         * @description A translation of a sentence and its scores.
+         */
+        RankedTranslation: {
+            /**
+             * Text
+             * @example Wo ist der Bahnhof?
+             */
+            text: string;
+            /**
+             * Score
+             * @description ranking score: log-probability with the length penalty applied
+             * @example -0.9
+             */
+            score: number;
+            /**
+             * Log Probability
+             * @description log-probability of the whole translation
+             * @example -1.3
+             */
+            log_probability: number;
+        };
+        /**
+         * ScoredToken
+         * @description A token of a translation and its log-probability.
+         */
+        ScoredToken: {
+            /**
+             * Piece
+             * @description vocabulary entry; ▁ is a space, </s> the end
+             * @example ▁Bahnhof
+             */
+            piece: string;
+            /**
+             * Log Probability
+             * @description log-probability of the token given its prefix
+             * @example -0.07
+             */
+            log_probability: number;
+        };
+        /**
+         * TranslatedSentence
+         * @description A source sentence, its best translation and the requested alternatives, tokens and alignment.
+         */
+        TranslatedSentence: {
+            /**
+             * Text
+             * @example Wo ist der Bahnhof?
+             */
+            text: string;
+            /**
+             * Score
+             * @description ranking score: log-probability with the length penalty applied
+             * @example -0.9
+             */
+            score: number;
+            /**
+             * Log Probability
+             * @description log-probability of the whole translation
+             * @example -1.3
+             */
+            log_probability: number;
+            /**
+             * Source
+             * @example Where is the station?
+             */
+            source: string;
+            /**
+             * Confidence
+             * @description geometric mean of the token probabilities; null if unknown
+             * @default null
+             */
+            confidence: number | null;
+            /**
+             * Kept
+             * @description reason why source text was kept: unknown script, long word or repetition; null: all translated
+             * @default null
+             */
+            kept: string | null;
+            /**
+             * Others
+             * @description further translations, best first, if num_best > 1
+             * @default []
+             */
+            others: components["schemas"]["RankedTranslation"][];
+            /**
+             * Tokens
+             * @description tokens of the best translation, if requested
+             * @default null
+             */
+            tokens: components["schemas"]["ScoredToken"][] | null;
+            /**
+             * Alignment
+             * @description pairs of source and target word indices, from 0; words are split at white space
+             * @default null
+             */
+            alignment: [
+                number,
+                number
+            ][] | null;
+            /**
+             * Terms
+             * @description terms of the glossary in the sentence, used or not, if the request has a glossary
+             * @default null
+             */
+            terms: components["schemas"]["GlossaryTerm"][] | null;
+        };
+        /**
+         * TranslatedText
+         * @description The translation of a text, with the translation of each sentence.
+         */
+        TranslatedText: {
+            /**
+             * Text
+             * @description translated text with the source's line breaks
+             * @example Wo ist der Bahnhof?
+             */
+            text: string;
+            /** Sentences */
+            sentences: components["schemas"]["TranslatedSentence"][];
+        };
+        /**
+         * ServiceResponse
+         * @description The response of /v1/translate: a translation for each text, in order.
+         */
+        ServiceResponse: {
+            model: components["schemas"]["ModelRef"];
+            /** Translations */
+            translations: components["schemas"]["TranslatedText"][];
+            /**
+             * Detected
+             * @description detected source language code, if source is auto
+             * @default null
+             */
+            detected: string | null;
+        };
     };
     responses: never;
     parameters: never;

@@ -4,6 +4,7 @@ import gzip
 import re
 from importlib.resources import files
 
+from dragoman.serving.app import PAGE
 from dragoman.studio.studio_app import FILES, create_app
 
 STATIC = files("dragoman.studio") / "static"
@@ -15,12 +16,14 @@ def packed(*names: str) -> int:
 
 
 def test_all_files_are_served_and_no_others_are_there() -> None:
-    assert {name for name, _ in FILES.values()} == {path.name for path in STATIC.iterdir()}
+    served = {name for name, _ in [*FILES.values(), *PAGE.values()]}
+    assert served == {path.name for path in STATIC.iterdir()}
     assert create_app({}, "", frozenset())
 
 
 def test_the_sizes_are_within_the_budgets() -> None:
     assert packed("parts.js") <= 50_000
+    assert packed("service.html", "service.css", "service.js") <= 25_000
     assert packed(*(path.name for path in STATIC.iterdir())) <= 120_000
 
 
