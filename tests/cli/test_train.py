@@ -25,7 +25,7 @@ def run(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedPro
 
 
 def test_two_files_and_a_time_are_enough(folder: Path) -> None:
-    done = run("train", "--source", "a.en", "--target", "a.iso", "--out", "run", "--time", "5s", cwd=folder)
+    done = run("train", "--source", "a.en", "--target", "a.iso", "--out", "run", "--time", "20s", cwd=folder)
     assert done.returncode == 0, done.stderr
     output = " ".join(done.stdout.split())
     assert output.startswith("data 400 pairs: about ")
@@ -53,10 +53,10 @@ def test_two_files_and_a_time_are_enough(folder: Path) -> None:
     before = (folder / "run" / "bundle" / "model.safetensors").stat()
     expected = "finished already: the model is in run/bundle, its curves in run/curves.png\n"
     files = ("--source", "a.en", "--target", "a.iso")
-    for same in ([*files, "--time", "5s"], ["run/recipe.yaml"]):
+    for same in ([*files, "--time", "20s"], ["run/recipe.yaml"]):
         again = run("train", *same, "--out", "run", cwd=folder)
         assert (again.returncode, again.stdout.startswith(expected), again.stderr) == (0, True, "")
-    for other in ([*files, "--time", "6s"], ["run/recipe.yaml", "--set", "seed=9"]):
+    for other in ([*files, "--time", "21s"], ["run/recipe.yaml", "--set", "seed=9"]):
         refused = run("train", *other, "--out", "run", cwd=folder)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "holds a finished model" in refused.stderr
