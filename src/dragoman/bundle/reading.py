@@ -140,6 +140,9 @@ def _find_bundle(folder: Path) -> Path:
         )
     elif (folder / "recipe.yaml").is_file():
         raise ValueError(f"{folder} has a recipe, but no model: train the model with dragoman train")
+    elif (folder / "source.spm").is_file():
+        fix = f"import it with dragoman import {folder} --out base/, and give base/"
+        raise ValueError(f"{folder} is a model of OPUS-MT or transformers: {fix}")
     if not (folder / MANIFEST).is_file():
         wrong = "the file is missing, so this is not a complete bundle"
         raise DamageError(folder / MANIFEST, wrong, "give a folder that dragoman train has written")

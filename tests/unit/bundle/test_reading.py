@@ -94,6 +94,9 @@ def test_a_folder_that_is_not_there_or_is_a_file_says_so(tmp_path: Path) -> None
         open_bundle(tmp_path / "file")
     with pytest.raises(ValueError, match=r"manifest\.json: the file is missing, so this is not a complete bundle"):
         open_bundle(tmp_path)
+    (tmp_path / "source.spm").write_text("")
+    with pytest.raises(ValueError, match=r"dragoman import .* --out"):
+        open_bundle(tmp_path)
 
 
 def test_a_prepared_folder_is_told_apart(folder: Path) -> None:
