@@ -2,13 +2,16 @@
 
 import base64
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
 
 from dragoman.alignment.tokens import Tokens
+from dragoman.inspection.html_file import save_text
 from dragoman.inspection.trace import ModelIdentity, Trace
+from dragoman.inspection.trace_page import trace_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
@@ -115,6 +118,18 @@ def test_a_large_model_opens_and_moves_within_the_budgets(browser: Browser, addr
     assert browser.run("document.querySelectorAll('.head').length") == 3 * LAYERS * HEADS
     assert repeated(browser, PRESS) <= 50
     assert repeated(browser, MOVE) <= 8
+
+
+def test_a_file_with_a_large_model_opens_within_the_budget(browser: Browser, tmp_path: Path) -> None:
+    save_text(trace_page(large_trace(60)), tmp_path / "page.html")
+    times = []
+    for _ in range(3):
+        browser.request("Page.navigate", url="about:blank")
+        browser.request("Performance.enable")
+        browser.open(tmp_path / "page.html")
+        times.append(thread_ms(browser))
+        assert browser.run("document.querySelectorAll('.head canvas').length") == 3 * LAYERS * HEADS
+    assert min(times) <= 500
 
 
 def test_two_hundred_tokens_open_within_two_seconds(browser: Browser, address: str) -> None:
