@@ -464,7 +464,7 @@ export interface components {
             name: string;
             /**
              * Sha256
-             * @description hash of the bundle's manifest: identifies the exact model
+             * @description hash of the model's configuration, weights and vocabulary
              */
             sha256: string;
             /**
@@ -570,7 +570,7 @@ export interface components {
             name: string;
             /**
              * Sha256
-             * @description hash of the bundle's manifest: identifies the exact model
+             * @description hash of the model's configuration, weights and vocabulary
              */
             sha256: string;
         };
