@@ -378,7 +378,8 @@ class EnginePool:
         return engine.is_abandoned(1 if self.config.threads == 1 else MAX_BATCHES)
 
     async def _exchange(self, engine: EngineHandle) -> None:
-        """Replace an engine whose work nobody awaits; it is killed only then, so that some engine is always ready."""
+        """Suspend an engine whose work nobody awaits, and kill it when another is ready: some engine always is."""
+        engine.process.suspend()
         if not engine.is_leaving:
             try:
                 assert self._server is not None
@@ -391,14 +392,9 @@ class EnginePool:
                     self._join([new])
                 else:  # it has ended, or a reload came in between
                     await new.leave()
-        if self._is_abandoned(engine):
-            self.num_cancelled += 1
-            self.callbacks.log("work cancelled", requests=_request_ids(engine.sentences))
-            engine.kill()
-        else:
-            engine.is_cancelled = False
-            if engine.is_leaving:
-                await engine.leave()
+        self.num_cancelled += 1
+        self.callbacks.log("work cancelled", requests=_request_ids(engine.sentences))
+        engine.kill()
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine as a background task, which is cancelled when the pool is closed."""
