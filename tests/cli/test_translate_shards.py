@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fork_server import DRAGOMAN
+from fork_server import DRAGOMAN, INSTALLED
 
 
 def command(*arguments: object) -> list[str]:
