@@ -21,6 +21,8 @@ from dragoman.serving.keys import read_keys
 from dragoman.serving.log_writer import LogWriter
 from dragoman.serving.service import Service, read_glossaries
 
+STANDARD_ERROR: Final = 2
+"""The descriptor of the log."""
 SPARE_DESCRIPTORS: Final = 256
 """File descriptors for all but connections: files, engines, and connections that are closed at once."""
 LEAST_SPARE: Final = 24
@@ -106,7 +108,7 @@ async def _run(
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # until `serve` sets another
-    writer = LogWriter(sys.stderr.fileno())
+    writer = LogWriter(STANDARD_ERROR)
     service = Service.create(config, JsonLog(writer, is_quiet))
     service.metrics.watch_log(lambda: writer.num_dropped)
     pool, log, (host, port, *_) = service.dispatcher.pool, service.log, listener.getsockname()
