@@ -71,7 +71,7 @@ def _refusable(work: Callable[[], object]) -> None:
 
 
 class _Application:
-    """The whole application, with a model that no engine has: admitted requests get 503."""
+    """The whole application, with a model that no engine has: admitted requests get 503, or 429."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -107,7 +107,7 @@ class _Application:
 
         self.loop.run_until_complete(self.app(scope, take, send))
         status = sent[0]["status"]
-        assert status in (200, 307, 400, 401, 404, 405, 413, 421, 422, 503), status
+        assert status in (200, 307, 400, 401, 403, 404, 405, 413, 421, 422, 429, 503), status
         if status >= 400:
             json.loads(b"".join(message.get("body", b"") for message in sent[1:]))
 

@@ -38,7 +38,7 @@ Number = Annotated[
     int,
     BeforeValidator(_integral),
     Field(ge=0),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]$"}]}),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]{1,9}$"}]}),
 ]
 """An integer, in JSON too possibly written as a string, as some clients do."""
 
