@@ -152,7 +152,7 @@ def test_it_prints_its_address_serves_and_stops_on_a_signal(number: signal.Signa
     assert code == 0
     events = [json.loads(line) for line in log]
     assert [event["event"] for event in events] == ["started", "request", "stopping", "stopped"]  # health is not logged
-    demo, phrases = (open_bundle(folder).sha256 for folder in (demo_folder(), exported))
+    demo, phrases = (open_bundle(folder).model_sha256 for folder in (demo_folder(), exported))
     assert events[0]["models"] == {"demo": demo, "phrases": phrases}
     assert service.url == f"http://{events[0]['host']}:{events[0]['port']}/"
     assert service.out.closed
@@ -211,8 +211,10 @@ def test_sighup_follows_a_link_to_another_release(exported: Path, tmp_path: Path
         link.unlink()
         link.symlink_to(demo_folder())
         service.process.send_signal(signal.SIGHUP)
-        reloaded = json.loads(service.err.readline())
-        assert reloaded["models"] == {"current": open_bundle(demo_folder()).sha256}
+        changed, reloaded = (json.loads(service.err.readline()) for _ in range(2))
+        before, after = (open_bundle(folder).model_sha256 for folder in (exported, demo_folder()))
+        assert (changed["event"], changed["before"], changed["after"]) == ("model changed", before, after)
+        assert reloaded["models"] == {"current": after}
 
 
 def key(*arguments: str) -> subprocess.CompletedProcess[str]:
