@@ -21,7 +21,7 @@ from dragoman.serving.engine_protocol import (
     encode_message,
     read_message,
 )
-from dragoman.serving.fork_server import ForkedProcess, ForkServer, wait_or_kill
+from dragoman.serving.fork_server import ForkedProcess, ForkServer, read_ready, wait_or_kill
 from dragoman.text.subwords import Subwords
 
 CHECK_SECONDS: Final = 0.1
@@ -96,11 +96,7 @@ class EngineHandle:
         writer = None
         try:
             reader, writer = await asyncio.open_connection(sock=ours, limit=MAX_LINE_BYTES)
-            message = await read_message(reader)
-            if message is None:
-                raise ValueError(f"an engine process ended with code {await process.wait()} before it was ready")
-            if "failed" in message:
-                raise ValueError(message["failed"])
+            message = await read_ready(reader, process)
         except BaseException:
             (writer or ours).close()
             await wait_or_kill(process)

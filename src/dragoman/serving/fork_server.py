@@ -71,11 +71,7 @@ class ForkServer:
         control, writer = ours.dup(), None
         try:
             reader, writer = await asyncio.open_connection(sock=ours, limit=MAX_LINE_BYTES)
-            message = await read_message(reader)
-            if message is None:
-                raise ValueError(f"an engine process ended with code {await process.wait()} before it was ready")
-            if "failed" in message:
-                raise ValueError(message["failed"])
+            await read_ready(reader, process)
         except BaseException:
             control.close()
             (writer or ours).close()
@@ -124,6 +120,18 @@ class ForkServer:
                 requested.set_exception(ConnectionError("the fork server has ended"))
         for process in self._running.values():
             process.end(None)
+
+
+async def read_ready(
+    reader: asyncio.StreamReader, process: asyncio.subprocess.Process | ForkedProcess
+) -> dict[str, Any]:
+    """Return the first message of a process; raise ValueError if it reports a failure, or has ended."""
+    message = await read_message(reader)
+    if message is None:
+        raise ValueError(f"an engine process ended with code {await process.wait()} before it was ready")
+    if "failed" in message:
+        raise ValueError(message["failed"])
+    return message
 
 
 async def wait_or_kill(process: asyncio.subprocess.Process | ForkedProcess, seconds: float = 5.0) -> None:

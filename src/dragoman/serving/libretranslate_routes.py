@@ -150,11 +150,11 @@ def create_router(service: Service) -> APIRouter:
             raise InvalidRequestError(f"alternatives {body.alternatives} is too large: give at most {limit}")
         pairs = [pair for model in service.models.values() for pair in model.pairs]
         target = match_language(body.target, [other for _, other in pairs])
-        language = body.source.lower() if body.source.lower() == "auto" else body.source
+        is_auto = body.source.lower() == "auto"
         pages = [parse_html(text) for text in texts] if body.format == "html" else []
         texts = ["\n".join(page.texts) for page in pages] if pages else texts
-        source = match_language(language, [one for one, _ in pairs])
-        source = service.detect_source(texts, target) if language == "auto" else source
+        known = [one for one, _ in pairs]
+        source = service.detect_source(texts, target) if is_auto else match_language(body.source, known)
         model = service.find_model(None, source, target)
         to = service.choose_language(model, target)
         aligns = model.aligns and any(any(page.has_tags) for page in pages)
@@ -163,7 +163,7 @@ def create_router(service: Service) -> APIRouter:
         results: Sequence[DocumentTranslation | HtmlTranslation] = found
         if pages:
             results = [HtmlTranslation(*result, page) for result, page in zip(found, pages, strict=True)]
-        detected = source if language == "auto" else None
+        detected = source if is_auto else None
         return JSONResponse(_format(body, results, detected), headers={"x-model-sha256": model.sha256})
 
     @router.post("/detect", summary="Detect a language", **_document(LibreDetectRequest, 400, 401, 413, 429))
