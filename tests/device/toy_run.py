@@ -45,6 +45,9 @@ class RandomBatches(Reader):
     def __init__(self, rows: int = 7) -> None:
         self.rows = rows
 
+    def __reduce__(self) -> Any:
+        return RandomBatches, (self.rows,)
+
     def __call__(self, index: int) -> Batch:
         generator = np.random.default_rng(index)
         num_rows, longest = (2, 4) if index % 2 == 0 else (self.rows, 11)
