@@ -1,20 +1,22 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 
-// The modules and their style sheets have stable names, as they are committed. studio.js imports parts.js. The page of
-// the service is built by itself (--mode service): it is small, and its elements are made without innerHTML.
+// The modules and their style sheets have stable names, as they are committed. studio.js imports parts.js. Two modules
+// are built by themselves, and import nothing: the page of the service (--mode service), which is small, and whose
+// elements are made without innerHTML; and the viewer of a run's attention over time (--mode evolution), for files.
 export default defineConfig(({ mode }) => {
   const isService = mode === "service";
+  const isAlone = isService || mode === "evolution";
   return {
     plugins: [svelte({ compilerOptions: { css: "external", fragments: isService ? "tree" : "html" } })],
     build: {
       outDir: "../src/dragoman/studio/static",
-      emptyOutDir: !isService,
-      copyPublicDir: !isService,
+      emptyOutDir: !isAlone,
+      copyPublicDir: !isAlone,
       target: "es2022",
       modulePreload: false,
       rolldownOptions: {
-        input: isService ? { service: "src/service.ts" } : { parts: "src/parts.ts", studio: "src/studio.ts" },
+        input: isAlone ? { [mode]: `src/${mode}.ts` } : { parts: "src/parts.ts", studio: "src/studio.ts" },
         preserveEntrySignatures: "allow-extension",
         output: { entryFileNames: "[name].js", chunkFileNames: "[name].js", assetFileNames: "[name][extname]" },
       },

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def evolve(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run, finished or still training.")],
     output: Annotated[Path | None, output_option("Plot attention over updates as .png, .svg or .pdf.")] = None,
-    html: Annotated[Path | None, option("FILE", "Write an HTML page with a slider over the updates.")] = None,
+    html: Annotated[Path | None, option("FILE", "Write a self-contained HTML page with a slider over time.")] = None,
     json: Annotated[Path | None, json_option("Write statistics per head as JSON")] = None,
     kind: Annotated[
         str | None,
@@ -32,7 +32,8 @@ def evolve(
 
     A run traces a few dev sentences before its first update and at each validation (validation.probe in its recipe),
     always with the reference as the target. Each of these snapshots is printed as one line: the entropy of attention,
-    the head that aligned best, and the number of heads in each role.
+    the head that aligned best, and the number of heads in each role. `dragoman studio RUN` shows the same, with the
+    curves of the run, and while it trains.
 
         dragoman evolve run/
 
@@ -61,9 +62,9 @@ def evolve(
     if json:
         write_output(json, evolution.to_json())
     if html:
-        from dragoman.inspection.evolution_page import page
+        from dragoman.inspection.evolution_file import evolution_page
 
-        write_output(html, page(evolution, chosen, sentence - 1))
+        write_output(html, evolution_page(evolution, chosen, sentence - 1, history))
     if output:
         from dragoman.inspection import plots
 

@@ -16,7 +16,9 @@ def studio(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="MODEL", help="Models to open, as [NAME=]FOLDER; default: `demo`.", autocompletion=complete_model
+            metavar="MODEL",
+            help="Models or runs to open, as [NAME=]FOLDER; default: `demo`.",
+            autocompletion=complete_model,
         ),
     ] = None,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 chooses a free port.")] = 0,
@@ -24,6 +26,9 @@ def studio(
     device: DeviceOption = AUTO,
 ) -> None:
     """Open a web page to translate sentences and to see every attention head, the search, and the model with heads off.
+
+    The folder of a training run opens with its curves, sample translations and attention over time, finished or while
+    it trains.
 
     The page is for this machine and user alone: it listens on 127.0.0.1, and the printed address contains a random
     token. Ctrl-C ends it. Without torch, the page shows the stored alignment head; pip install 'dragoman[train]' adds

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -56,6 +57,7 @@ Timeout = Annotated[
     str, Option(metavar="TIME", help="Restart all processes when one has waited so long for another; default: 10m.")
 ]
 TensorBoard = Annotated[bool, Option("--tensorboard", help="Also write logs for TensorBoard.")]
+Studio = Annotated[bool, Option("--studio", help="Open a page that shows the training while it runs.")]
 
 
 def train(
@@ -75,6 +77,7 @@ def train(
     timeout: Timeout = "10m",
     device: DeviceOption = AUTO,
     tensorboard: TensorBoard = False,
+    studio: Studio = False,
     changed: Annotated[bool, Option("--changed", help="Resume the run even if the recipe has changed.")] = False,
     recipe_only: Annotated[bool, Option("--recipe-only", help="Write DIR/recipe.yaml for editing, and stop.")] = False,
 ) -> None:
@@ -91,6 +94,9 @@ def train(
     With --from, training begins with the weights, vocabulary and shape of a trained model. The end compares both on
     held-out pairs: new pairs and, with --keep, old pairs.
 
+    --studio opens a page with curves, samples and attention over time. It ends with the training; `dragoman studio DIR`
+    opens the same page at any time.
+
     On several machines with a shared folder: torchrun ... -m dragoman train recipe.yaml --out run/
 
         dragoman train --source a.en --target a.de --out run/
@@ -101,6 +107,7 @@ def train(
 
         dragoman train --from demo --source a.en --target a.de --keep old.en old.de --out run/ --time 30m
     """
+    from dragoman.cli.studio_beside import StudioBeside
     from dragoman.cli.train_display import TrainingDisplay
     from dragoman.experiment.request import TrainRequest
     from dragoman.experiment.run_training import run_training, write_recipe
@@ -133,7 +140,8 @@ def train(
             print(f"edit {path}, and then: {shlex.join(['dragoman', 'train', str(path), '--out', str(out)])}")
             return
         try:
-            run_training(request, progress=display.progress, on_event=display)
+            with StudioBeside(out, display) if studio else nullcontext(display) as on_event:
+                run_training(request, progress=display.progress, on_event=on_event)
         except KeyboardInterrupt:
             raise Exit(130) from None
         except Terminated:

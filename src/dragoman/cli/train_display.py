@@ -152,6 +152,7 @@ _LINES: Final = {
     "not exported": "not exported for CTranslate2: {reason}",
     "process lost": "{reason}; resuming from the last checkpoint",
     "stalled": "{message}",
+    "studio": "the studio shows this training: {address}",
     "end": "{at}  end: {why}; keeping {kept}",
 }
 """Format of the line for each event, with the fields of the event and those added by `describe_event`."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.data.manifest import MANIFEST
+from dragoman.experiment.findings import FINDINGS
 from dragoman.experiment.log import LOG, read_log
 from dragoman.experiment.parent import remove_kept
 from dragoman.io.durable import write_durably
@@ -41,7 +42,7 @@ def is_finished(folder: Path) -> bool:
 def is_run_folder(folder: Path) -> bool:
     """Return True if the folder is empty or holds a run; a recipe alone is the beginning of a run."""
     names = {path.name for path in folder.iterdir()}
-    return not names or bool(names & {RECIPE, PREPARED, REQUEST, LOG, CHECKPOINTS, _LOCK})
+    return not names or bool(names & {RECIPE, PREPARED, REQUEST, LOG, CHECKPOINTS, FINDINGS, _LOCK})
 
 
 def has_own_recipe(folder: Path) -> bool:
@@ -58,9 +59,14 @@ def _checkpoints(folder: Path) -> Iterator[Path]:
     return (folder / CHECKPOINTS).glob("update-*")
 
 
+def is_running(folder: Path) -> bool:
+    """Return True if a process is training in the folder."""
+    return is_locked(folder / _LOCK)
+
+
 def check_not_running(folder: Path) -> None:
     """Raise ValueError if another process is training in the folder."""
-    if is_locked(folder / _LOCK):
+    if is_running(folder):
         raise ValueError(_running(folder))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from dragoman.bundle import CardScore, open_bundle
 from dragoman.data.prepare import load_reports
 from dragoman.experiment.autopilot import Plan
+from dragoman.experiment.findings import Finding, save_findings
 from dragoman.experiment.launchers import Launcher, default_launcher
 from dragoman.experiment.line_alignment import alignment_warnings
 from dragoman.experiment.log import EventCallback, ignore_event
@@ -112,10 +113,15 @@ def _prepare(
     processes = launcher.num_processes(request.processes, plan.recipe.training.batches_per_update)
     setup = RunSetup(plan.recipe, folder, processes, request.tensorboard, launcher.num_local(processes))
     machine = this_machine(request.device)
-    raise_problems(preflight(setup, machine))
+    findings = list(preflight(setup, machine))
+    raise_problems(findings)
+    findings += (Finding("plan", "warning", warning) for warning in plan.warnings)
     for warning in alignment_warnings(plan.recipe, folder, progress):
         on_event({"event": "note", "message": f"note: {warning}"})
+        findings.append(Finding("alignment", "warning", warning))
     lock.enter_context(lock_folder(folder))
+    if not has_checkpoint(folder):  # else the findings of the first start stay
+        save_findings(folder, findings)
     if request.recipe is None and not has_checkpoint(folder):
         save_plan(folder, request.choices, with_absolute_paths(plan.recipe))
     recipe = prepare_run(

@@ -221,6 +221,19 @@ class Evolution:
         """Read the traces of one sentence (counted from 0) at every snapshot."""
         return [load_sentence(folder, sentence) for folder in self.folders]
 
+    @property
+    def info(self) -> "EvolutionInfo":
+        """What the pages read: all but the traces."""
+        return EvolutionInfo(
+            run=self.run.absolute().name,
+            folders=tuple(folder.name for folder in self.folders),
+            snapshots=self.snapshots,
+            kept=self.kept,
+            sentences=self.sentences,
+            units=self.units,
+            heads=self.histories,
+        )
+
     def to_json(self) -> str:
         """Return all snapshots and heads as JSON; each statistic of a head has one value per snapshot."""
         record = {
@@ -236,21 +249,57 @@ class Evolution:
         return json.dumps(record, ensure_ascii=False, indent=1) + "\n"
 
 
+class EvolutionInfo(Config):
+    """The evolution of a run as the pages read it; the traces are files of their own."""
+
+    run: str = Field(description="name of the run folder")
+    folders: tuple[str, ...] = Field(description="name of each snapshot's folder")
+    snapshots: tuple[ProbeSnapshot, ...]
+    kept: int | None = Field(description="index of the snapshot whose weights are kept; null if there is none")
+    sentences: tuple[tuple[str, str], ...] = Field(description="source and reference of each probe sentence")
+    units: str = Field(description="what alignment links connect, such as source words and target words")
+    heads: tuple[HeadHistory, ...]
+
+
+@dataclass(frozen=True)
+class SnapshotSummary:
+    """A snapshot without its traces: the statistics of every head."""
+
+    folder: Path
+    snapshot: ProbeSnapshot
+    sentences: tuple[tuple[str, str], ...]
+    units: str
+    heads: tuple[HeadSummary, ...]
+
+
 def read_evolution(run: Path, progress: Progress = ignore_progress) -> Evolution:
     """Read all snapshots that a run has so far; the run may still be training."""
     folders = snapshot_folders(run)
-    summaries: list[list[HeadSummary]] = []
-    sentences, units = list[tuple[str, str]](), ""
+    summaries = []
     for i, folder in enumerate(folders):
         progress("read the probes", i, len(folders))
-        traces = load_traces(folder)
-        texts = [(trace.source.text, trace.target.text) for trace in traces]
-        sentences, units = sentences or texts, units or _units(traces)
-        if texts != sentences:
-            raise ValueError(f"{folder}: the probe sentences differ from {folders[0].name}; remove one of the folders")
-        summaries.append(summarise_heads(in_units(traces)))
-    snapshots = tuple(map(load_snapshot, folders))
-    return Evolution(run, snapshots, tuple(folders), tuple(sentences), tuple(_histories(summaries)), units)
+        summaries.append(summarise_snapshot(folder))
+    return join_snapshots(run, summaries)
+
+
+def summarise_snapshot(folder: Path) -> SnapshotSummary:
+    """Read the traces of one snapshot, and summarise its heads."""
+    traces = load_traces(folder)
+    sentences = tuple((trace.source.text, trace.target.text) for trace in traces)
+    heads = tuple(summarise_heads(in_units(traces)))
+    return SnapshotSummary(folder, load_snapshot(folder), sentences, _units(traces), heads)
+
+
+def join_snapshots(run: Path, summaries: Sequence[SnapshotSummary]) -> Evolution:
+    """Return the evolution of a run from its snapshots, oldest first; raise ValueError if their sentences differ."""
+    first = summaries[0]
+    for summary in summaries:
+        if summary.sentences != first.sentences:
+            wrong = f"{summary.folder}: the probe sentences differ from {first.folder.name}"
+            raise ValueError(f"{wrong}; remove one of the folders")
+    folders, snapshots = (tuple(getattr(summary, part) for summary in summaries) for part in ("folder", "snapshot"))
+    histories = tuple(_histories([summary.heads for summary in summaries]))
+    return Evolution(run, snapshots, folders, first.sentences, histories, first.units)
 
 
 def in_units(traces: Sequence[Trace]) -> list[Trace]:

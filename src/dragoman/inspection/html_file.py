@@ -30,6 +30,24 @@ def fill_page(template: str, style: str, script: str, **parts: str) -> str:
     return Template(part(template)).substitute(parts, style=style, script=script, **hashes)
 
 
+def viewer_page(script: str, data_id: str, data: str, *, heading: str, title: str, note: str, unscripted: str) -> str:
+    """Return a page with a viewer of the studio, `parts` or `evolution`, and its data.
+
+    All other parts are HTML; `unscripted` is shown where scripts are switched off.
+    """
+    return fill_page(
+        "viewer_page.html",
+        built_part(f"{script}.css"),
+        built_part(f"{script}.js"),
+        data_id=data_id,
+        data=data,
+        heading=heading,
+        title=title,
+        note=note,
+        unscripted=unscripted,
+    )
+
+
 def allowed(text: str) -> str:
     """Return the base64 SHA-256 of a style or script for a content security policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

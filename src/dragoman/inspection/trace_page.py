@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dragoman.inspection import view
 from dragoman.inspection.heads import summarise_heads
-from dragoman.inspection.html_file import built_part, embedded, fill_page, table
+from dragoman.inspection.html_file import embedded, table, viewer_page
 from dragoman.inspection.labels import clean
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.view import KINDS, MapChoice, MapView
@@ -26,17 +26,17 @@ def trace_page(
     """
     first = choice or _first(trace)
     notes = notes or {}
-    return fill_page(
-        "trace_page.html",
-        built_part("parts.css"),
-        built_part("parts.js"),
+    lines = [trace.source.text, trace.target.text, *(f"{name}: {text}" for name, text in notes.items())]
+    texts = "".join(f'<p dir="auto">{escape(clean(line))}</p>\n' for line in lines)
+    advice = "<p>Scripts are switched off: this is one map; the others need scripts to be drawn.</p>\n"
+    return viewer_page(
+        "parts",
+        "dragoman-trace",
+        embedded(_data(trace, first, notes)),
+        heading="Where the model looked",
         title=escape(f"Where the model looked: {clean(trace.source.text)}"),
         note=note,
-        source=escape(clean(trace.source.text)),
-        target=escape(clean(trace.target.text)),
-        notes="".join(f'<p dir="auto">{escape(f"{name}: {clean(text)}")}</p>\n' for name, text in notes.items()),
-        table=map_table(first.view(trace)),
-        data=embedded(_data(trace, first, notes)),
+        unscripted=advice + texts + map_table(first.view(trace)),
     )
 
 

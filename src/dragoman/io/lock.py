@@ -2,13 +2,17 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 if sys.platform != "win32":  # there, nothing is locked
     import fcntl
+
+_ATTEMPTS: Final = 5
+_SECONDS_BETWEEN_ATTEMPTS: Final = 0.02
 
 
 @contextmanager
@@ -19,7 +23,7 @@ def locked(path: Path, busy: str) -> Iterator[None]:
     """
     while True:
         with path.open("a") as file:
-            if not _lock(file):
+            if not _lock_patiently(file):
                 raise ValueError(busy)
             if not _is_at(path, file):  # the last holder removed it just before we got it: it keeps nobody out
                 continue
@@ -34,16 +38,25 @@ def is_locked(path: Path) -> bool:
     """Return True if another process holds the lock; the check writes nothing."""
     try:
         with path.open("r+") as file:
-            return not _lock(file)
+            return not _lock(file, is_shared=True)
     except FileNotFoundError:
         return False
 
 
-def _lock(file: IO[str]) -> bool:
+def _lock_patiently(file: IO[str]) -> bool:
+    """Lock a file, and try again if that fails: `is_locked` in another process holds a lock for an instant."""
+    for _ in range(_ATTEMPTS - 1):
+        if _lock(file):
+            return True
+        time.sleep(_SECONDS_BETWEEN_ATTEMPTS)
+    return _lock(file)
+
+
+def _lock(file: IO[str], is_shared: bool = False) -> bool:
     if sys.platform == "win32":
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

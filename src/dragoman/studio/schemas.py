@@ -2,9 +2,10 @@
 
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from dragoman.config import Config
+from dragoman.experiment.findings import Level
 from dragoman.inspection.heads import HeadSummary
 from dragoman.inspection.interventions import Intervention
 
@@ -39,12 +40,80 @@ class StudioModelInfo(Config):
     example: str | None = Field(description="sentence to begin with; null if none is known")
 
 
+class StudioRunInfo(Config):
+    """A training run of the studio."""
+
+    name: str
+    argument: str = Field(description="the run folder on the command line")
+
+
 class StudioInfo(Config):
-    """The models of the studio, and whether all heads can be shown."""
+    """The models and runs of the studio, and whether all heads can be shown."""
 
     version: str
     has_torch: bool = Field(description="false: only the stored alignment head can be shown")
     models: tuple[StudioModelInfo, ...]
+    runs: tuple[StudioRunInfo, ...]
+
+
+class LogEvent(Config):
+    """A line of log.jsonl, as far as the pages show it; numbers that JSON lacks, such as NaN, become null."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
+
+    event: str
+    update: int | None = None
+    seconds: float | None = Field(None, description="time since training began, without interruptions")
+    last: int | None = Field(None, description="last update, as planned at this moment")
+    time: float | None = Field(None, description="time limit in seconds")
+    loss: float | None = Field(None, description="in nats per token")
+    rate: float | None = Field(None, description="learning rate")
+    tokens_per_second: float | None = None
+    bleu: float | None = None
+    chrf: float | None = None
+    best: bool = False
+    which: str | None = Field(None, description="origin of the validated weights, such as update 200")
+    took: float | None = Field(None, description="duration of a validation in seconds")
+    samples: tuple[tuple[str, str, str], ...] | None = Field(None, description="source, reference and translation")
+    parameters: int | None = None
+    vocabulary: int | None = None
+    pairs: int | None = None
+    device: str | None = None
+    processes: int | None = None
+    why: str | None = Field(None, description="reason for the end of training")
+    kept: str | None = Field(None, description="weights that are kept")
+    reason: str | None = None
+    message: str | None = None
+    test_set: str | None = None
+    metric: str | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class LogPage(Config):
+    """The lines that are new in a log; the data of server-sent events named `log`."""
+
+    is_first: bool = Field(description="true: the log begins with these lines, and lines sent before are void")
+    age: float = Field(description="seconds since the last line was written")
+    events: tuple[LogEvent, ...]
+
+
+class RunFinding(Config):
+    """What a check found before training began, as `dragoman doctor` prints it."""
+
+    check: str
+    level: Level
+    message: str
+
+
+class RunState(Config):
+    """The state of a run folder; the data of server-sent events named `state`."""
+
+    is_running: bool = Field(description="true if a process is training in the folder")
+    is_finished: bool = Field(description="true if the folder has a model, and nothing is left to do")
+    snapshots: tuple[str, ...] = Field(description="folders of the probe, oldest first")
+    findings: tuple[RunFinding, ...]
 
 
 class CounterfactualCounts(Config):

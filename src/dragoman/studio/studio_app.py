@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from safetensors.numpy import save as to_safetensors
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -22,10 +22,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.api_schemas import ModelList, ServiceResponse
 from dragoman.config import describe_first
+from dragoman.inspection.evolution import EvolutionInfo
 from dragoman.inspection.heads import summarise_heads
 from dragoman.inspection.trace import TraceHeader
 from dragoman.serving.middleware import SECURITY_HEADERS
-from dragoman.studio.schemas import CounterfactualCounts, ErrorInfo, HeadList, StudioInfo, TraceRequest
+from dragoman.studio.run_watch import UnknownSnapshotError, WatchedRun
+from dragoman.studio.schemas import (
+    CounterfactualCounts,
+    ErrorInfo,
+    HeadList,
+    LogPage,
+    RunState,
+    StudioInfo,
+    TraceRequest,
+)
 from dragoman.studio.tracing import StudioModel, TraceCache, UnknownTraceError, has_torch
 from dragoman.version import __version__
 
@@ -51,22 +61,35 @@ _BINARY: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def create_app(models: Mapping[str, StudioModel], token: str, hosts: frozenset[str]) -> ASGIApp:
-    """Return the application; `hosts` are the accepted Host headers, each with its port."""
-    return StudioMiddleware(_create_routes(models, TraceCache()), token, hosts)
+def create_app(
+    models: Mapping[str, StudioModel],
+    token: str,
+    hosts: frozenset[str],
+    runs: Mapping[str, WatchedRun] | None = None,
+    is_closing: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
+    """Return the application; `hosts` are the accepted Host headers, each with its port.
+
+    Responses that go on for as long as the studio runs end when `is_closing` returns True.
+    """
+    app = _create_routes(models, TraceCache(), runs or {})
+    _add_run_routes(app, runs or {}, is_closing)
+    return StudioMiddleware(app, token, hosts)
 
 
 def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document of the API, with all else that pages read: trace files, and the service's answers."""
-    document = _create_routes({}, TraceCache()).openapi()
-    for kind in (TraceHeader, ModelList, ServiceResponse):
+    app = _create_routes({}, TraceCache(), {})
+    _add_run_routes(app, {}, lambda: True)
+    document = app.openapi()
+    for kind in (TraceHeader, ModelList, ServiceResponse, LogPage, RunState):
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
         document["components"]["schemas"] |= {**schema.pop("$defs"), kind.__name__: schema}
     document["info"]["version"] = ""  # a new version alone does not change the generated types
     return document
 
 
-def _create_routes(models: Mapping[str, StudioModel], traces: TraceCache) -> FastAPI:
+def _create_routes(models: Mapping[str, StudioModel], traces: TraceCache, runs: Mapping[str, WatchedRun]) -> FastAPI:
     app = FastAPI(title="Dragoman studio", version=__version__, openapi_url=None)
     for path, (name, media_type) in FILES.items():
         app.get(path, include_in_schema=False)(_send_file(name, media_type))
@@ -76,7 +99,10 @@ def _create_routes(models: Mapping[str, StudioModel], traces: TraceCache) -> Fas
     @app.get("/api/studio", responses=_ERRORS)
     def studio() -> StudioInfo:
         return StudioInfo(
-            version=__version__, has_torch=has_torch(), models=tuple(model.info for model in models.values())
+            version=__version__,
+            has_torch=has_torch(),
+            models=tuple(model.info for model in models.values()),
+            runs=tuple(run.info for run in runs.values()),
         )
 
     @app.post("/api/traces", responses=_ERRORS | _BINARY, response_class=Response)
@@ -112,6 +138,25 @@ def _create_routes(models: Mapping[str, StudioModel], traces: TraceCache) -> Fas
     return app
 
 
+def _add_run_routes(app: FastAPI, runs: Mapping[str, WatchedRun], is_closing: Callable[[], bool]) -> None:
+    def find(name: str) -> WatchedRun:
+        if name not in runs:
+            raise HTTPException(404, f"there is no run {name!r}: choose from {', '.join(runs)}")
+        return runs[name]
+
+    @app.get("/api/runs/{name}/events", responses=_ERRORS, response_class=StreamingResponse)
+    async def events(name: str) -> StreamingResponse:
+        return StreamingResponse(find(name).messages(is_closing), media_type="text/event-stream")
+
+    @app.get("/api/runs/{name}/evolution", responses=_ERRORS)
+    def evolution(name: str) -> EvolutionInfo:
+        return find(name).evolution()
+
+    @app.get("/api/runs/{name}/traces/{snapshot}/{sentence}", responses=_ERRORS | _BINARY, response_class=Response)
+    def probe_trace(name: str, snapshot: str, sentence: int) -> Response:
+        return Response(find(name).trace(snapshot, sentence), media_type=TRACE_TYPE)
+
+
 def _send_file(name: str, media_type: str) -> Callable[[], Awaitable[Response]]:
     content = (files("dragoman.studio") / "static" / name).read_bytes()
 
@@ -127,7 +172,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:  # noqa
             return JSONResponse({"error": error.detail}, error.status_code, error.headers)
         case RequestValidationError():
             return JSONResponse({"error": describe_first(error.errors())}, 422)
-        case UnknownTraceError():
+        case UnknownTraceError() | UnknownSnapshotError():
             return JSONResponse({"error": str(error)}, 404)
         case _:
             return JSONResponse({"error": str(error)}, 422)

@@ -1,10 +1,14 @@
 // Requests to the studio's server, with the token of its address.
 import type { components } from "../lib/api";
 import { rolesOf, type HeadRoles } from "../lib/roles";
+import type { Evolution } from "../lib/evolution";
+import type { LogPage, RunState } from "../lib/run";
+import { readEvents } from "../lib/sse";
 import { openTrace, type Trace } from "../lib/trace";
 
 type Schemas = components["schemas"];
 export type StudioInfo = Schemas["StudioInfo"];
+export type RunInfo = Schemas["StudioRunInfo"];
 export type TraceRequest = Schemas["TraceRequest"];
 export type CounterfactualCounts = Schemas["CounterfactualCounts"];
 export interface TraceResult {
@@ -56,4 +60,35 @@ export async function getRoles(id: string, signal: AbortSignal): Promise<HeadRol
 
 export async function getCounterfactual(id: string, signal: AbortSignal): Promise<CounterfactualCounts> {
   return (await (await request(`api/traces/${id}/counterfactual`, { signal })).json()) as CounterfactualCounts;
+}
+
+const pathOf = (run: string) => `api/runs/${encodeURIComponent(run)}`;
+
+export async function getEvolution(run: string): Promise<Evolution> {
+  return (await (await request(`${pathOf(run)}/evolution`)).json()) as Evolution;
+}
+
+export async function getProbeTrace(run: string, snapshot: string, sentence: number): Promise<Trace> {
+  return openTrace(await (await request(`${pathOf(run)}/traces/${encodeURIComponent(snapshot)}/${sentence}`)).arrayBuffer());
+}
+
+const MS_BETWEEN_ATTEMPTS = 2000;
+
+/** Call back with each part of a run's log and each change of its state; connect again when the connection is lost. */
+export async function followRun(run: string, signal: AbortSignal, on: { log: (page: LogPage) => void; state: (state: RunState) => void; problem: (text: string) => void }): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const response = await request(`${pathOf(run)}/events`, { signal });
+      on.problem("");
+      for await (const { event, data } of readEvents(response)) {
+        if (event === "log") on.log(JSON.parse(data) as LogPage);
+        if (event === "state") on.state(JSON.parse(data) as RunState);
+      }
+      throw new Error("the studio has ended, and with it the news of this run: dragoman studio opens the run again");
+    } catch (reason) {
+      if (signal.aborted) return;
+      on.problem(reason instanceof TypeError ? "the connection to the studio is lost: dragoman studio opens the run again" : reason instanceof Error ? reason.message : String(reason));
+    }
+    await new Promise((resolve) => setTimeout(resolve, MS_BETWEEN_ATTEMPTS));
+  }
 }

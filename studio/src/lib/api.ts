@@ -89,6 +89,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events */
+        get: operations["events_api_runs__name__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{name}/evolution": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Evolution */
+        get: operations["evolution_api_runs__name__evolution_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{name}/traces/{snapshot}/{sentence}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Probe Trace */
+        get: operations["probe_trace_api_runs__name__traces__snapshot___sentence__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -120,6 +171,71 @@ export interface components {
         ErrorInfo: {
             /** Error */
             error: string;
+        };
+        /**
+         * EvolutionInfo
+         * @description The evolution of a run as the pages read it; the traces are files of their own.
+         */
+        EvolutionInfo: {
+            /**
+             * Run
+             * @description name of the run folder
+             */
+            run: string;
+            /**
+             * Folders
+             * @description name of each snapshot's folder
+             */
+            folders: string[];
+            /** Snapshots */
+            snapshots: components["schemas"]["ProbeSnapshot"][];
+            /**
+             * Kept
+             * @description index of the snapshot whose weights are kept; null if there is none
+             */
+            kept: number | null;
+            /**
+             * Sentences
+             * @description source and reference of each probe sentence
+             */
+            sentences: [
+                string,
+                string
+            ][];
+            /**
+             * Units
+             * @description what alignment links connect, such as source words and target words
+             */
+            units: string;
+            /** Heads */
+            heads: components["schemas"]["HeadHistory"][];
+        };
+        /**
+         * HeadHistory
+         * @description The statistics of one head at every snapshot, under the field names of `HeadSummary`.
+         */
+        HeadHistory: {
+            /** Name */
+            name: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "encoder" | "decoder" | "cross";
+            /** Layer */
+            layer: number;
+            /** Head */
+            head: number;
+            /** Entropy */
+            entropy: (number | null)[];
+            /** Sink Share */
+            sink_share: number[];
+            /** Alignment */
+            alignment: (number | null)[];
+            /** Label */
+            label: ("previous token" | "next token" | "same word" | "alignment" | "sink" | "diffuse" | "mixed" | "off")[];
+            /** Evidence */
+            evidence: string[];
         };
         /**
          * HeadList
@@ -264,8 +380,51 @@ export interface components {
             do: "uniform";
         };
         /**
+         * ProbeSnapshot
+         * @description The metadata of a snapshot: the update, the origin of the weights, and the validation scores.
+         */
+        ProbeSnapshot: {
+            /**
+             * Update
+             * @description number of updates made before the trace; 0 is before training
+             */
+            update: number;
+            /**
+             * Which
+             * @description origin of the traced weights, such as update 200 or the average of 5 snapshots
+             */
+            which: string;
+            /**
+             * Is Average
+             * @description true for the average of weights at the end of training
+             * @default false
+             */
+            is_average: boolean;
+            /**
+             * Best
+             * @description true if this validation is the best so far; the run keeps the best weights
+             * @default false
+             */
+            best: boolean;
+            /**
+             * Loss
+             * @description validation loss, in nats per token
+             */
+            loss?: number | null;
+            /**
+             * Bleu
+             * @description validation BLEU
+             */
+            bleu?: number | null;
+            /**
+             * Chrf
+             * @description validation chrF
+             */
+            chrf?: number | null;
+        };
+        /**
          * StudioInfo
-         * @description The models of the studio, and whether all heads can be shown.
+         * @description The models and runs of the studio, and whether all heads can be shown.
          */
         StudioInfo: {
             /** Version */
@@ -277,6 +436,8 @@ export interface components {
             has_torch: boolean;
             /** Models */
             models: components["schemas"]["StudioModelInfo"][];
+            /** Runs */
+            runs: components["schemas"]["StudioRunInfo"][];
         };
         /**
          * StudioModelInfo
@@ -303,6 +464,19 @@ export interface components {
              * @description sentence to begin with; null if none is known
              */
             example: string | null;
+        };
+        /**
+         * StudioRunInfo
+         * @description A training run of the studio.
+         */
+        StudioRunInfo: {
+            /** Name */
+            name: string;
+            /**
+             * Argument
+             * @description the run folder on the command line
+             */
+            argument: string;
         };
         /**
          * TraceRequest
@@ -711,6 +885,219 @@ export interface components {
              */
             detected: string | null;
         };
+        /**
+         * LogEvent
+         * @description A line of log.jsonl, as far as the pages show it; numbers that JSON lacks, such as NaN, become null.
+         */
+        LogEvent: {
+            /** Event */
+            event: string;
+            /**
+             * Update
+             * @default null
+             */
+            update: number | null;
+            /**
+             * Seconds
+             * @description time since training began, without interruptions
+             * @default null
+             */
+            seconds: number | null;
+            /**
+             * Last
+             * @description last update, as planned at this moment
+             * @default null
+             */
+            last: number | null;
+            /**
+             * Time
+             * @description time limit in seconds
+             * @default null
+             */
+            time: number | null;
+            /**
+             * Loss
+             * @description in nats per token
+             * @default null
+             */
+            loss: number | null;
+            /**
+             * Rate
+             * @description learning rate
+             * @default null
+             */
+            rate: number | null;
+            /**
+             * Tokens Per Second
+             * @default null
+             */
+            tokens_per_second: number | null;
+            /**
+             * Bleu
+             * @default null
+             */
+            bleu: number | null;
+            /**
+             * Chrf
+             * @default null
+             */
+            chrf: number | null;
+            /**
+             * Best
+             * @default false
+             */
+            best: boolean;
+            /**
+             * Which
+             * @description origin of the validated weights, such as update 200
+             * @default null
+             */
+            which: string | null;
+            /**
+             * Took
+             * @description duration of a validation in seconds
+             * @default null
+             */
+            took: number | null;
+            /**
+             * Samples
+             * @description source, reference and translation
+             * @default null
+             */
+            samples: [
+                string,
+                string,
+                string
+            ][] | null;
+            /**
+             * Parameters
+             * @default null
+             */
+            parameters: number | null;
+            /**
+             * Vocabulary
+             * @default null
+             */
+            vocabulary: number | null;
+            /**
+             * Pairs
+             * @default null
+             */
+            pairs: number | null;
+            /**
+             * Device
+             * @default null
+             */
+            device: string | null;
+            /**
+             * Processes
+             * @default null
+             */
+            processes: number | null;
+            /**
+             * Why
+             * @description reason for the end of training
+             * @default null
+             */
+            why: string | null;
+            /**
+             * Kept
+             * @description weights that are kept
+             * @default null
+             */
+            kept: string | null;
+            /**
+             * Reason
+             * @default null
+             */
+            reason: string | null;
+            /**
+             * Message
+             * @default null
+             */
+            message: string | null;
+            /**
+             * Test Set
+             * @default null
+             */
+            test_set: string | null;
+            /**
+             * Metric
+             * @default null
+             */
+            metric: string | null;
+            /**
+             * Value
+             * @default null
+             */
+            value: number | null;
+            /**
+             * Low
+             * @default null
+             */
+            low: number | null;
+            /**
+             * High
+             * @default null
+             */
+            high: number | null;
+        };
+        /**
+         * LogPage
+         * @description The lines that are new in a log; the data of server-sent events named `log`.
+         */
+        LogPage: {
+            /**
+             * Is First
+             * @description true: the log begins with these lines, and lines sent before are void
+             */
+            is_first: boolean;
+            /**
+             * Age
+             * @description seconds since the last line was written
+             */
+            age: number;
+            /** Events */
+            events: components["schemas"]["LogEvent"][];
+        };
+        /**
+         * RunFinding
+         * @description What a check found before training began, as `dragoman doctor` prints it.
+         */
+        RunFinding: {
+            /** Check */
+            check: string;
+            /**
+             * Level
+             * @enum {string}
+             */
+            level: "ok" | "note" | "warning" | "problem";
+            /** Message */
+            message: string;
+        };
+        /**
+         * RunState
+         * @description The state of a run folder; the data of server-sent events named `state`.
+         */
+        RunState: {
+            /**
+             * Is Running
+             * @description true if a process is training in the folder
+             */
+            is_running: boolean;
+            /**
+             * Is Finished
+             * @description true if the folder has a model, and nothing is left to do
+             */
+            is_finished: boolean;
+            /**
+             * Snapshots
+             * @description folders of the probe, oldest first
+             */
+            snapshots: string[];
+            /** Findings */
+            findings: components["schemas"]["RunFinding"][];
+        };
     };
     responses: never;
     parameters: never;
@@ -997,6 +1384,207 @@ export interface operations {
             header?: never;
             path: {
                 trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.safetensors": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    events_api_runs__name__events_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    evolution_api_runs__name__evolution_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvolutionInfo"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    probe_trace_api_runs__name__traces__snapshot___sentence__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                snapshot: string;
+                sentence: number;
             };
             cookie?: never;
         };

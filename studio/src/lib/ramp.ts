@@ -14,8 +14,8 @@ export function colourTable(isDark: boolean): Uint32Array {
   });
 }
 
-/** Paint a matrix with one pixel per cell, from 0 to its largest value; CSS enlarges the canvas without smoothing. */
-export function paint(canvas: HTMLCanvasElement, values: Float32Array, columns: number, table: Uint32Array): void {
+/** Paint a matrix with one pixel per cell, from 0 to `largest`, or to its largest value; CSS enlarges the canvas without smoothing. */
+export function paint(canvas: HTMLCanvasElement, values: Float32Array, columns: number, table: Uint32Array, largest = largestOf(values)): void {
   const rows = columns ? values.length / columns : 0;
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, rows);
@@ -23,7 +23,6 @@ export function paint(canvas: HTMLCanvasElement, values: Float32Array, columns: 
   if (!context || !values.length) return;
   const image = context.createImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer);
-  const largest = largestOf(values);
   const unit = largest > 0 ? 255 / largest : 0;
   for (let i = 0; i < values.length; i++) pixels[i] = table[Math.min(255, Math.round(values[i]! * unit))]!;
   context.putImageData(image, 0, 0);

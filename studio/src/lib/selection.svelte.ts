@@ -12,6 +12,8 @@ export class Selection {
   hideSinks = $state(false);
   row = $state(0);
   column = $state(0);
+  /** The value that has the strongest colour; null: the largest of each map. */
+  scale = $state<number | null>(null);
   trace = $state.raw<Trace>() as Trace;
 
   readonly choice: Choice = $derived({

@@ -2,9 +2,19 @@
 import { formatHeads, parseHeads, type HeadName } from "./heads";
 import type { Choice } from "./view";
 
-export const VIEWS = ["see", "heads", "theatre", "operate"] as const;
+export const VIEWS = ["see", "heads", "theatre", "operate", "watch"] as const;
 export type View = (typeof VIEWS)[number];
-export interface StudioState {
+/** What the view of a run shows. */
+export interface WatchState {
+  run: string;
+  /** The folder of a snapshot; null: the newest. */
+  at: string | null;
+  /** Counted from 0. */
+  sentence: number;
+  choice: Partial<Choice>;
+  cell: [number, number] | null;
+}
+export interface StudioState extends WatchState {
   view: View;
   model: string;
   text: string;
@@ -36,6 +46,9 @@ export function parseState(fragment: string): StudioState {
   } as Partial<Choice>;
   return {
     view: oneOf("view", VIEWS) ?? "see",
+    run: get("run"),
+    at: /^\d+(-average)?$/.test(get("at")) ? get("at") : null,
+    sentence: Math.max(0, (number("sentence") ?? 1) - 1),
     model: get("model"),
     text: get("text"),
     target: fields.has("target") ? get("target") : null,
@@ -52,6 +65,9 @@ export function formatState(state: StudioState): string {
   const { choice } = state;
   const fields: [string, string | number | null | undefined | false][] = [
     ["view", state.view === "see" ? null : state.view],
+    ["run", state.view === "watch" && state.run],
+    ["at", state.view === "watch" && state.at],
+    ["sentence", state.view === "watch" && state.sentence > 0 && state.sentence + 1],
     ["model", state.model],
     ["text", state.text],
     ["target", state.target],
