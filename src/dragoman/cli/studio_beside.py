@@ -50,7 +50,8 @@ class StudioBeside:
     def _start(self) -> None:
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _CODE, str(self._run), str(os.getpid())],
+                # -P: a random.py of the user is not Python's.
+                [sys.executable, "-P", "-c", _CODE, str(self._run), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

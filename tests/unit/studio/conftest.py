@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # for runs.py
 sys.path.insert(0, str(Path(__file__).parents[1] / "inspection"))  # for browser.py
 from browser import browser as browser
 
