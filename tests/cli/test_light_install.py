@@ -1,11 +1,16 @@
-"""Checks of text in an installation without the training packages."""
+"""Checks of text, and the studio of a run, in an installation without the training packages."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "studio"))  # for runs.py
+from runs import write_run
 
 WITHOUT = """
 import sys
@@ -81,3 +86,26 @@ def test_other_inputs_name_the_extra(folder: Path) -> None:
     done = run(folder, "doctor", "dates")
     assert done.returncode == 2
     assert "dragoman[train]" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_is_watched(folder: Path) -> None:
+    write_run(folder / "run")
+    path = os.pathsep.join([str(folder / "site"), *sys.path])
+    command = [sys.executable, "-m", "dragoman", "studio", "run", "--no-browser"]
+    environment = os.environ | {"PYTHONPATH": path}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        page, _, token = process.stdout.readline().strip().partition("#token=")
+        try:
+            answers = []
+            for name in ("studio", "runs/run/evolution", "runs/run/events"):
+                request = Request(f"{page}api/{name}", headers={"authorization": f"Bearer {token}"})
+                with urlopen(request, timeout=60) as answer:
+                    answers.append(answer.readline() if name != "runs/run/events" else answer.read(12))
+        finally:
+            process.terminate()
+    info = json.loads(answers[0])
+    assert (info["has_torch"], info["models"]) == (False, [])
+    assert len(json.loads(answers[1])["heads"]) == 9
+    assert answers[2] == b"event: log\nd"

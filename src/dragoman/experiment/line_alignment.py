@@ -6,7 +6,7 @@ from pathlib import Path
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.misalignment import LineAlignment, NotJudged, check_corpus_alignment
 from dragoman.experiment.findings import Finding
-from dragoman.experiment.run_folder import has_checkpoint
+from dragoman.experiment.run_state import has_checkpoint
 from dragoman.io.progress import Progress
 from dragoman.io.streams import STANDARD_INPUT
 from dragoman.recipes.recipe import Recipe

@@ -13,7 +13,7 @@ from dragoman.experiment.findings import Finding
 from dragoman.experiment.held_out import read_pairs
 from dragoman.experiment.machine import Machine, recipe_model, training_memory
 from dragoman.experiment.parent import OLD, has_kept
-from dragoman.experiment.run_folder import BUNDLE, is_finished, is_run_folder
+from dragoman.experiment.run_state import BUNDLE, is_finished, is_run_folder
 from dragoman.io.streams import STANDARD_INPUT, open_seekable, read_blocks
 from dragoman.recipes.recipe import Recipe
 

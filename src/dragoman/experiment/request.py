@@ -12,14 +12,8 @@ from dragoman.experiment.finetune_plan import plan_finetuning
 from dragoman.experiment.machine import Machine, measure_speed, this_machine
 from dragoman.experiment.parent import open_parent
 from dragoman.experiment.preflight import check_corpus, raise_problems
-from dragoman.experiment.run_folder import (
-    RECIPE,
-    REQUEST,
-    check_same_request,
-    check_same_text,
-    has_checkpoint,
-    is_same_request,
-)
+from dragoman.experiment.run_folder import check_same_request, check_same_text, is_same_request
+from dragoman.experiment.run_state import RECIPE, REQUEST, has_checkpoint
 from dragoman.io.progress import Progress
 from dragoman.recipes.catalog import library_path, recipe_names
 from dragoman.recipes.expansion import absolute_path, parent_path

@@ -17,19 +17,16 @@ from dragoman.experiment.log import EventCallback, ignore_event
 from dragoman.experiment.machine import this_machine
 from dragoman.experiment.preflight import RunSetup, check_folder, preflight, raise_problems
 from dragoman.experiment.request import TrainRequest, plan_resumed, plan_training
-from dragoman.experiment.run_folder import (
+from dragoman.experiment.run_folder import check_same_as_finished, check_same_request, describe_stop, save_plan
+from dragoman.experiment.run_state import (
     BUNDLE,
     RECIPE,
     REQUEST,
     check_not_running,
-    check_same_as_finished,
-    check_same_request,
-    describe_stop,
     has_checkpoint,
     has_own_recipe,
     is_finished,
     lock_folder,
-    save_plan,
 )
 from dragoman.experiment.training_data import TrainingData, prepare_run
 from dragoman.io.progress import Progress, ignore_progress

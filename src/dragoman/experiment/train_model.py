@@ -26,7 +26,7 @@ from dragoman.experiment.held_out import TextPairs, mix_sources, read_pairs
 from dragoman.experiment.log import Event, EventCallback, TrainingLog, ignore_event, read_log
 from dragoman.experiment.parent import open_parent
 from dragoman.experiment.probe import Probe, choose_pairs
-from dragoman.experiment.run_folder import BEST, BUNDLE, PREPARED, RECIPE, has_checkpoint
+from dragoman.experiment.run_state import BEST, BUNDLE, PREPARED, RECIPE, has_checkpoint
 from dragoman.experiment.training_data import TrainingData
 from dragoman.experiment.validator import Validator, translate_together
 from dragoman.experiment.verdict import judge, spread

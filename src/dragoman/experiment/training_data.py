@@ -21,7 +21,8 @@ from dragoman.experiment.guided_alignment import learn_missing_links, with_learn
 from dragoman.experiment.machine import this_machine
 from dragoman.experiment.parent import add_kept, new_corpora, pin_parent
 from dragoman.experiment.preflight import check_folder, raise_problems
-from dragoman.experiment.run_folder import PREPARED, RECIPE, check_same_recipe, has_checkpoint, newest_update
+from dragoman.experiment.run_folder import check_same_recipe
+from dragoman.experiment.run_state import PREPARED, RECIPE, has_checkpoint, newest_update
 from dragoman.io.durable import write_durably
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.recipes.recipe import Recipe, dump_recipe, load_recipe, with_absolute_paths, with_data

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dragoman.experiment.findings import load_findings
 from dragoman.experiment.log import LOG
-from dragoman.experiment.run_folder import is_finished, is_run_folder, is_running
+from dragoman.experiment.run_state import is_finished, is_run_folder, is_running
 from dragoman.inspection.evolution import (
     EvolutionInfo,
     SnapshotSummary,

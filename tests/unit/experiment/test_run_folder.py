@@ -10,10 +10,9 @@ from dragoman.experiment.run_folder import (
     check_same_request,
     check_same_text,
     differences,
-    has_own_recipe,
-    is_run_folder,
     save_plan,
 )
+from dragoman.experiment.run_state import has_own_recipe, is_run_folder
 from dragoman.recipes.recipe import DataSection, Recipe, override_recipe
 
 

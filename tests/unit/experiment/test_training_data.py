@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
-from dragoman.experiment.run_folder import has_checkpoint
+from dragoman.experiment.run_state import has_checkpoint
 from dragoman.experiment.train_model import train_model
 from dragoman.experiment.training_data import ADDITIONS, Addition, TrainingData, load_additions, prepare_run
 from dragoman.recipes.recipe import Recipe, dump_recipe, load_recipe, override_recipe

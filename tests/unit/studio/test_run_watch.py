@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from runs import validation, write_probe, write_run
 
 from dragoman.experiment.findings import Finding, save_findings
-from dragoman.experiment.run_folder import lock_folder
+from dragoman.experiment.run_state import lock_folder
 from dragoman.inspection.evolution import read_evolution
 from dragoman.studio.run_watch import LogReader, WatchedRun, is_watchable
 from dragoman.studio.studio_app import create_app
