@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,17 @@ def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     assert not is_locked(path)
     with locked(path, "busy"):
         pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is locked there")
+def test_a_check_in_another_process_keeps_nobody_out(tmp_path: Path) -> None:
+    import fcntl
+
+    path = tmp_path / "lock"
+    path.touch()
+    with path.open("r+") as checked:
+        fcntl.flock(checked, fcntl.LOCK_SH)  # as is_locked does, for an instant
+        assert not is_locked(path)
+        threading.Timer(0.03, lambda: fcntl.flock(checked, fcntl.LOCK_UN)).start()
+        with locked(path, "busy"):
+            assert is_locked(path)
