@@ -9,6 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dragoman.inspection.cell import CellExplanation
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.view import MapChoice, choose, labels, target_mode
 from dragoman.studio.studio_app import openapi_document
@@ -26,6 +29,8 @@ CHOICES = (
     MapChoice("decoder", -1, "mean", "read", "attention"),
     MapChoice("decoder", 0, 1, "written", "attention", hide_sinks=True),
 )
+FACTORS = (0.25, 0.5, 1.0, 2.0, 10.0)
+"""The divisors of a cell's scores, as multiples of the model's own."""
 
 
 def main() -> None:
@@ -33,7 +38,9 @@ def main() -> None:
     folder = Path(sys.argv[1])
     _write(folder / "openapi.json", json.dumps(openapi_document(), indent=1))
     traces = {path.name: _numbers(Trace.load(path)) for path in sorted(GOLDEN.glob("schema-*.trace"))}
-    _write(folder / "expected.json", _lines(traces))
+    cells = json.loads((GOLDEN / "cells.json").read_text(encoding="utf-8"))
+    numbers = {name: _cell_numbers(CellExplanation.model_validate_json(json.dumps(cells[name]))) for name in cells}
+    _write(folder / "expected.json", _lines({**traces, "cells": numbers}))
 
 
 def _numbers(trace: Trace) -> dict[str, Any]:
@@ -60,6 +67,23 @@ def _map(trace: Trace, choice: MapChoice) -> dict[str, Any]:
         "empty_rows": shown.empty_rows,
         "values": [_round(value) for value in shown.matrix.flatten().tolist()],
     }
+
+
+def _cell_numbers(cell: CellExplanation) -> dict[str, Any]:
+    """Return the weights under several divisors, with entropy, and what the cell's chain of steps has to show."""
+    scores, visible = np.array([key.score for key in cell.keys]), np.array([key.mark != "hidden" for key in cell.keys])
+    rows = []
+    for factor in FACTORS:
+        divisor = cell.divisor * factor
+        weights = np.where(visible, np.exp((scores - scores[visible].max()) / divisor), 0.0)
+        weights /= weights.sum()
+        positive = weights[weights > 0]
+        entropy = -float((positive * np.log(positive)).sum()) / float(np.log(visible.sum()))
+        rows.append(
+            {"divisor": divisor, "entropy": round(entropy, 6), "weights": [round(w, 9) for w in weights.tolist()]}
+        )
+    printed = {key.label: [f"{key.score:.4f}", f"{key.score / cell.divisor:.4f}", key.printed] for key in cell.keys}
+    return {"divisors": rows, "score_quotient_weight": printed}
 
 
 def _round(value: float) -> float:

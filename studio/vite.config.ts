@@ -1,14 +1,16 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 
-// The modules and their style sheets have stable names, as they are committed. studio.js imports parts.js. Two modules
-// are built by themselves, and import nothing: the page of the service (--mode service), which is small, and whose
-// elements are made without innerHTML; and the viewer of a run's attention over time (--mode evolution), for files.
+// The modules and their style sheets have stable names, as they are committed. studio.js imports parts.js. Three
+// modules are built by themselves, and import nothing: the page of the service (--mode service), which is small, and
+// whose elements are made without innerHTML; and for files the viewers of a run's attention over time (--mode
+// evolution) and of the arithmetic of a cell (--mode explain).
 export default defineConfig(({ mode }) => {
   const isService = mode === "service";
-  const isAlone = isService || mode === "evolution";
+  const isAlone = isService || mode === "evolution" || mode === "explain";
   return {
-    plugins: [svelte({ compilerOptions: { css: "external", fragments: isService ? "tree" : "html" } })],
+    // Short names of style scopes: with the usual ones a tenth of parts.css and parts.js are such names.
+    plugins: [svelte({ compilerOptions: { css: "external", fragments: isService ? "tree" : "html", cssHash: ({ hash, filename }) => `s${hash(filename.replace(/^.*\/src\//, "")).slice(0, 3)}` } })],
     build: {
       outDir: "../src/dragoman/studio/static",
       emptyOutDir: !isAlone,

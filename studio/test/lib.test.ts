@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatCommand, quote } from "../src/lib/command";
+import { formatCommand, formatExplain, quote } from "../src/lib/command";
 import { formatHeads, interventionsOf, parseHeads, toggleHead } from "../src/lib/heads";
 import { decodeHalf, readSafetensors } from "../src/lib/safetensors";
 import { formatState, parseState } from "../src/lib/state";
@@ -28,13 +28,13 @@ describe("bytes in a page", () => {
 describe("the address", () => {
   it("keeps the whole state", () => {
     const fragment =
-      "view=theatre&model=a+b&text=What%27s+%231+%26+%22new%22%3F&target=Was%3F&beam=3&prefix=12.7&off=decoder.layers.2.cross_attention.1%2Cencoder.layers.0.self_attention&uniform=x.0&kind=encoder&layer=1&head=mean&rows=read&measure=norm&words=1&hide-marks=1&cell=3.4";
+      "view=theatre&model=a+b&text=What%27s+%231+%26+%22new%22%3F&target=Was%3F&beam=3&prefix=12.7&off=decoder.layers.2.cross_attention.1%2Cencoder.layers.0.self_attention&uniform=x.0&kind=encoder&layer=1&head=mean&rows=read&measure=norm&words=1&hide-marks=1&cell=3.4&divisor=2.83&step=7";
     expect(formatState(parseState(fragment))).toBe(fragment);
   });
 
   it("is read with care", () => {
-    const state = parseState("#view=none&layer=-1&head=x&prefix=1.b&cell=1&beam=0&rows=toString");
-    expect(state).toMatchObject({ view: "see", choice: {}, prefix: [], cell: null, beam: null, target: null });
+    const state = parseState("#view=none&layer=-1&head=x&prefix=1.b&cell=1&beam=0&rows=toString&divisor=0&step=-1");
+    expect(state).toMatchObject({ view: "see", choice: {}, prefix: [], cell: null, beam: null, target: null, divisor: null, step: null });
   });
 });
 
@@ -67,6 +67,12 @@ describe("the command", () => {
     expect(quote("It's")).toBe(`'It'"'"'s'`);
     expect(quote("$(rm)")).toBe("'$(rm)'");
     expect(quote("")).toBe("''");
+  });
+
+  it("explains a cell", () => {
+    const choice = { kind: "cross", layer: 2, head: 1 } as const;
+    expect(formatExplain("run/", "A dog.", "Ein Hund.", choice, 3, 0)).toBe("dragoman explain --model run/ --target 'Ein Hund.' --kind cross --layer 2 --head 1 --row 3 --key 0 -- 'A dog.'");
+    expect(formatExplain("demo", "Dogs", "Hunde", { ...choice, kind: "encoder", head: "mean" }, 0, 1)).toBe("dragoman explain --kind encoder --layer 2 --row 0 --key 1 -- Dogs");
   });
 
   it("names what differs from the default", () => {

@@ -51,6 +51,16 @@ def test_every_choice_is_taken(tmp_path: Path) -> None:
     assert sum(data["model_weights"]) == pytest.approx(1, abs=1e-5)
 
 
+def test_a_row_and_a_key_are_chosen_by_number(tmp_path: Path) -> None:
+    options = ("--kind", "cross", "--row", "1", "--key", "3", "--json", str(tmp_path / "a.json"))
+    done = run(TEXT, "--model", MODEL, *options)
+    assert done.returncode == 0, done.stderr
+    data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert data["row"] == 1
+    blocks = [block for step in data["steps"] for block in step["blocks"]]
+    assert f"For {data['keys'][3]}:" in blocks
+
+
 def test_a_page_and_data_at_once_and_nothing_beside_them(tmp_path: Path) -> None:
     done = run(TEXT, "--model", RECURRENT, "--html", str(tmp_path / "a.html"), "--json", str(tmp_path / "a.json"))
     lines = "".join(f"wrote {tmp_path / name}\n" for name in ("a.html", "a.json"))
@@ -58,7 +68,9 @@ def test_a_page_and_data_at_once_and_nothing_beside_them(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json"]
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     data = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
-    assert page.count("<section") == len(data["steps"]) == 9
+    embedded = json.loads(page.split('id="dragoman-explanation">')[1].split("</script>")[0])
+    assert len(embedded["cell"]["steps"]) == len(data["steps"]) == 9
+    assert embedded["cell"]["title"] == data["title"]
     assert data["target"] == "zwei rote Hunde."
 
 
@@ -80,7 +92,10 @@ def test_help_shows_what_to_type() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert 'dragoman explain "I ate an apple."' in done.stdout
-    assert all(option in done.stdout for option in ("--word", "--layer", "--head", "--kind", "--target", "--html"))
+    assert all(
+        option in done.stdout
+        for option in ("--word", "--row", "--key", "--layer", "--head", "--kind", "--target", "--html")
+    )
 
 
 Mistake = Callable[[Path], list[str]]
@@ -94,6 +109,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda _: [TEXT, "--model", MODEL, "--kind", "cross", "--word", "dogs"],
         "in the target, whose words this attention is about: choose by spelling or number: 0 zwei, 1 rote, 2 Hunde",
     ),
+    "a row too high": (lambda _: [TEXT, "--model", MODEL, "--row", "99"], "there is no row 99: choose 0 to 10"),
+    "a key too high": (lambda _: [TEXT, "--model", MODEL, "--key", "99"], "there is no key 99: choose 0 to 10"),
+    "a word and a row": (lambda _: [TEXT, "--word", "two", "--row", "0"], "--word and --row both choose the word"),
     "a layer too high": (lambda _: [TEXT, "--model", MODEL, "--layer", "1"], "choose 0 to 0"),
     "a layer the demo has not": (lambda _: [TEXT, "--layer", "3"], "choose 0 to 2, or -1 for the last"),
     "a head too high": (lambda _: [TEXT, "--model", MODEL, "--head", "2"], "there is no head 2: choose 0 to 1"),

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from dragoman.inspection import view
+from dragoman.inspection.cell import CellExplanation
 from dragoman.inspection.heads import summarise_heads
 from dragoman.inspection.html_file import embedded, table, viewer_page
 from dragoman.inspection.labels import clean
@@ -18,11 +19,18 @@ _ROLE: Final = {"name", "head", "label", "evidence", "entropy", "sink_share"}
 
 
 def trace_page(
-    trace: Trace, choice: MapChoice | None = None, notes: Mapping[str, str] | None = None, note: str = ""
+    trace: Trace,
+    choice: MapChoice | None = None,
+    notes: Mapping[str, str] | None = None,
+    note: str = "",
+    *,
+    cell: CellExplanation | None = None,
+    printed: str = "",
 ) -> str:
-    """Return the HTML page of a trace, which opens with the chosen map.
+    """Return the HTML page of a trace, which opens with the chosen map or, if given, with the arithmetic of a cell.
 
-    `notes` are listed below the translation by name; `note` is HTML that is inserted as given.
+    `notes` are listed below the translation by name; `note` is HTML that is inserted as given. `printed` is the text of
+    the arithmetic for browsers without scripts.
     """
     first = choice or _first(trace)
     notes = notes or {}
@@ -30,13 +38,13 @@ def trace_page(
     texts = "".join(f'<p dir="auto">{escape(clean(line))}</p>\n' for line in lines)
     advice = "<p>Scripts are switched off: this is one map; the others need scripts to be drawn.</p>\n"
     return viewer_page(
-        "parts",
-        "dragoman-trace",
-        embedded(_data(trace, first, notes)),
+        "parts" if cell is None else "explain",
+        "dragoman-trace" if cell is None else "dragoman-explanation",
+        embedded(_data(trace, first, notes) | ({} if cell is None else {"cell": cell.model_dump()})),
         heading="Where the model looked",
-        title=escape(f"Where the model looked: {clean(trace.source.text)}"),
+        title=escape(f"Where the model looked: {clean(trace.source.text)}" if cell is None else cell.title),
         note=note,
-        unscripted=advice + texts + map_table(first.view(trace)),
+        unscripted=advice + texts + map_table(first.view(trace)) + (f"<pre>{escape(printed)}</pre>" if printed else ""),
     )
 
 

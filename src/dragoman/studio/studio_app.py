@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.api_schemas import ModelList, ServiceResponse
 from dragoman.config import describe_first
+from dragoman.inspection.cell import CellExplanation
 from dragoman.inspection.evolution import EvolutionInfo
 from dragoman.inspection.heads import summarise_heads
 from dragoman.inspection.trace import TraceHeader
@@ -134,6 +135,13 @@ def _create_routes(models: Mapping[str, StudioModel], traces: TraceCache, runs: 
             raise ValueError(f"there is no head {head}: choose 0 to {len(of_all['query']) - 1}")
         arrays = {part: np.ascontiguousarray(array[head], np.float32) for part, array in of_all.items()}
         return Response(to_safetensors(arrays), media_type=TRACE_TYPE)
+
+    @app.get("/api/traces/{trace_id}/explanation", responses=_ERRORS)
+    def explanation(
+        trace_id: str, name: str, row: int, head: int | None = None, key: int | None = None
+    ) -> CellExplanation:
+        kept = traces.find(trace_id)
+        return kept.model.explain(kept.trace, name, row, head, key)
 
     return app
 

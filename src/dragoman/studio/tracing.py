@@ -9,9 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from dragoman.attention.kinds import kind_of
 from dragoman.bundle import Bundle, demo_folder, open_bundle
 from dragoman.decoding.options import SearchOptions
 from dragoman.device import AUTO
+from dragoman.inspection.cell import CellExplanation, describe_cell
 from dragoman.inspection.export_trace import trace_export
 from dragoman.studio.schemas import CounterfactualCounts, StudioModelInfo, TraceRequest
 
@@ -86,6 +88,25 @@ class StudioModel:
         with self._lock:
             again = self._loaded.capture(trace.source, trace.target, interventions=trace.interventions, vectors=True)
         return again.vectors[name]
+
+    def explain(self, trace: "Trace", name: str, row: int, head: int | None, key: int | None) -> CellExplanation:
+        """Explain one row of a map, in a pass over the tokens of the trace without its interventions.
+
+        A `head` of None is the most instructive one, a `key` of None the one with the largest weight.
+        """
+        if name not in trace.attention:
+            raise ValueError(f"there is no attention {name!r}: choose from {', '.join(trace.attention)}")
+        inspector = self._loaded
+        from dragoman.inspection.explanation import explain_row
+        from dragoman.inspection.explanation.selection import find_attention, find_row
+
+        kind = kind_of(name)
+        layer = find_attention(inspector.model, kind, trace.names(kind).index(name))
+        written = None if kind == "encoder" else trace.target
+        with self._lock:
+            word = find_row(row, written or trace.source)
+            explanation = explain_row(inspector, layer, trace.source, written, word, head, key, free=trace.free)
+        return describe_cell(explanation)
 
     def prefix_text(self, prefix: tuple[int, ...]) -> str | None:
         """Return the text that is tokenized to this prefix, as `inspect --prefix` needs it; None if there is none."""

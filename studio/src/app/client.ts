@@ -1,5 +1,6 @@
 // Requests to the studio's server, with the token of its address.
 import type { components } from "../lib/api";
+import type { CellExplanation } from "../lib/cell";
 import { rolesOf, type HeadRoles } from "../lib/roles";
 import type { Evolution } from "../lib/evolution";
 import type { LogPage, RunState } from "../lib/run";
@@ -60,6 +61,13 @@ export async function getRoles(id: string, signal: AbortSignal): Promise<HeadRol
 
 export async function getCounterfactual(id: string, signal: AbortSignal): Promise<CounterfactualCounts> {
   return (await (await request(`api/traces/${id}/counterfactual`, { signal })).json()) as CounterfactualCounts;
+}
+
+/** Return the arithmetic of one cell of a map; the server chooses a head of null. */
+export async function getExplanation(id: string, name: string, cell: { row: number; key: number; head: number | null }, signal: AbortSignal): Promise<CellExplanation> {
+  const { row, key, head } = cell;
+  const fields = new URLSearchParams({ name, row: String(row), key: String(key), ...(head === null ? {} : { head: String(head) }) });
+  return (await (await request(`api/traces/${id}/explanation?${fields}`, { signal })).json()) as CellExplanation;
 }
 
 const pathOf = (run: string) => `api/runs/${encodeURIComponent(run)}`;

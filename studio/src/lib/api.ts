@@ -89,6 +89,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/traces/{trace_id}/explanation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Explanation */
+        get: operations["explanation_api_traces__trace_id__explanation_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{name}/events": {
         parameters: {
             query?: never;
@@ -144,6 +161,157 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * CellExplanation
+         * @description The step-by-step arithmetic of one row of one head.
+         */
+        CellExplanation: {
+            /** Title */
+            title: string;
+            /** Name */
+            name: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "encoder" | "decoder" | "cross";
+            /** Layer */
+            layer: number;
+            /** Head */
+            head: number;
+            /** Row */
+            row: number;
+            /**
+             * Key
+             * @description the key whose numbers are worked through
+             */
+            key: number;
+            /** Choices */
+            choices: string[];
+            /**
+             * Divisor
+             * @description the number that the model divides scores by: √d_k, or 1
+             */
+            divisor: number;
+            /**
+             * Root
+             * @description √ of the length of a key
+             */
+            root: number;
+            /** Keys */
+            keys: components["schemas"]["CellKey"][];
+            /** Steps */
+            steps: components["schemas"]["CellStep"][];
+            /** Notes */
+            notes: string[];
+            /** Caveats */
+            caveats: string;
+        };
+        /**
+         * CellKey
+         * @description One key of the row: the numbers that its weight comes from.
+         */
+        CellKey: {
+            /** Label */
+            label: string;
+            /**
+             * Mark
+             * @enum {string}
+             */
+            mark: "" | "explained" | "hidden";
+            /**
+             * Score
+             * @description score before the division
+             */
+            score: number;
+            /**
+             * Factor
+             * @description factor after the softmax: 1, except in local-p attention
+             */
+            factor: number;
+            /**
+             * Weight
+             * @description weight that the model computed
+             */
+            weight: number;
+            /**
+             * Printed
+             * @description that weight, rounded as in all tables
+             */
+            printed: string;
+        };
+        /**
+         * CellRow
+         * @description A row of a table: a label, and the printed numbers.
+         */
+        CellRow: {
+            /** Label */
+            label: string;
+            /** Cells */
+            cells: string[];
+            /**
+             * Whole
+             * @description all numbers of a vector, if the table shows only the first
+             */
+            whole: number[];
+            /**
+             * Bar
+             * @description length of the bar beside the row, from 0 to 1
+             */
+            bar: number | null;
+            /**
+             * Mark
+             * @enum {string}
+             */
+            mark: "" | "explained" | "hidden";
+        };
+        /**
+         * CellStep
+         * @description One step of the arithmetic.
+         */
+        CellStep: {
+            /** Short */
+            short: string;
+            /** Title */
+            title: string;
+            /** Why */
+            why: string;
+            /**
+             * Section
+             * @description section of the paper that describes the step
+             */
+            section: string;
+            /** Formula */
+            formula: string;
+            /** Blocks */
+            blocks: (string | components["schemas"]["CellTable"])[];
+        };
+        /**
+         * CellTable
+         * @description A table of numbers with a label for each row.
+         */
+        CellTable: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: components["schemas"]["CellRow"][];
+            total: components["schemas"]["CellRow"] | null;
+            /**
+             * Length
+             * @description length of the vectors whose first numbers are in the table
+             */
+            length: number | null;
+            /**
+             * Is Cut
+             * @description true if the vectors are longer than the table shows
+             */
+            is_cut: boolean;
+            /**
+             * Has Keys
+             * @description true if the table has one row per key, in order
+             */
+            has_keys: boolean;
+        };
         /**
          * CounterfactualCounts
          * @description Target tokens that stay the model's first choice when cross-attention is permuted or uniform.
@@ -1396,6 +1564,78 @@ export interface operations {
                 };
                 content: {
                     "application/vnd.safetensors": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    explanation_api_traces__trace_id__explanation_get: {
+        parameters: {
+            query: {
+                name: string;
+                row: number;
+                head?: number | null;
+                key?: number | null;
+            };
+            header?: never;
+            path: {
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CellExplanation"];
                 };
             };
             /** @description Unauthorized */

@@ -17,6 +17,20 @@ export function quote(text: string): string {
   return /^[\w.,/:=+@%-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
 }
 
+/** Return the `dragoman explain` command of one cell; `target` is the translation if it is not the model's own. */
+export function formatExplain(model: string, text: string, target: string | null, { kind, layer, head }: Pick<Choice, "kind" | "layer" | "head">, row: number, key: number): string {
+  const options: [string, string | number | null][] = [
+    ["--model", model === "demo" ? null : model],
+    ["--target", kind === "encoder" ? null : target],
+    ["--kind", kind],
+    ["--layer", layer],
+    ["--head", head === "mean" ? null : head],
+    ["--row", row],
+    ["--key", key],
+  ];
+  return ["dragoman explain", ...words(options), "--", quote(text)].join(" ");
+}
+
 /** Return the `dragoman inspect` command of a map, or of the list of all heads if `choice` is null. */
 export function formatCommand(inputs: CommandInputs, choice: Choice | null): string {
   const options: [string, string | number | null][] = [
@@ -35,9 +49,13 @@ export function formatCommand(inputs: CommandInputs, choice: Choice | null): str
       ["--rows", choice.kind === "encoder" ? null : choice.rows],
       ["--measure", choice.measure],
     );
-  const words = options.flatMap(([name, value]) => (value === null ? [] : [name, quote(String(value))]));
-  if (choice?.byWord && choice.kind === "cross") words.push("--words");
-  if (choice?.hideSinks) words.push("--hide-sinks");
-  if (!choice) words.push("--heads");
-  return ["dragoman inspect", ...words, "--", quote(inputs.text)].join(" ");
+  const parts = words(options);
+  if (choice?.byWord && choice.kind === "cross") parts.push("--words");
+  if (choice?.hideSinks) parts.push("--hide-sinks");
+  if (!choice) parts.push("--heads");
+  return ["dragoman inspect", ...parts, "--", quote(inputs.text)].join(" ");
+}
+
+function words(options: [string, string | number | null][]): string[] {
+  return options.flatMap(([name, value]) => (value === null ? [] : [name, quote(String(value))]));
 }

@@ -81,6 +81,18 @@ export class Selection {
     this.moveTo(Math.floor(at / columns.length), at % columns.length);
   }
 
+  /** Show tokens as they are written, marks too; words and hidden marks have no key, so the cursor moves to the largest. */
+  showTokens(): void {
+    const row = this.view.steps[this.row] ?? 0;
+    const hasKeys = !this.byWord && !this.hideSinks;
+    this.rows = "written";
+    this.byWord = this.hideSinks = false;
+    if (hasKeys) return;
+    const { values, columns } = this.view;
+    const weights = values.subarray(row * columns.length, (row + 1) * columns.length);
+    this.moveTo(row, weights.indexOf(largestOf(weights)));
+  }
+
   toggleRows(): void {
     if (this.kind !== "encoder") this.rows = this.rows === "written" ? "read" : "written";
     this.moveTo(this.row, this.column);

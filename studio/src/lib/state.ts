@@ -2,7 +2,7 @@
 import { formatHeads, parseHeads, type HeadName } from "./heads";
 import type { Choice } from "./view";
 
-export const VIEWS = ["see", "heads", "theatre", "operate", "watch"] as const;
+export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "watch"] as const;
 export type View = (typeof VIEWS)[number];
 /** What the view of a run shows. */
 export interface WatchState {
@@ -28,6 +28,10 @@ export interface StudioState extends WatchState {
   choice: Partial<Choice>;
   /** The row and column of the cursor; null: where the map is largest. */
   cell: [number, number] | null;
+  /** The divisor of the Cell screen's slider; null: the model's own. */
+  divisor: number | null;
+  /** The step that the Cell screen shows; null: its first. */
+  step: number | null;
 }
 
 export function parseState(fragment: string): StudioState {
@@ -58,6 +62,8 @@ export function parseState(fragment: string): StudioState {
     uniform: parseHeads(get("uniform")),
     choice: Object.fromEntries(Object.entries(choice).filter(([, value]) => value !== undefined)),
     cell: /^\d{1,5}\.\d{1,5}$/.test(get("cell")) ? (get("cell").split(".").map(Number) as [number, number]) : null,
+    divisor: /^\d{1,6}(\.\d{1,6})?$/.test(get("divisor")) ? Number(get("divisor")) || null : null,
+    step: number("step") ?? null,
   };
 }
 
@@ -83,6 +89,8 @@ export function formatState(state: StudioState): string {
     ["words", choice.byWord && 1],
     ["hide-marks", choice.hideSinks && 1],
     ["cell", state.cell?.join(".")],
+    ["divisor", state.divisor],
+    ["step", state.step],
   ];
   const kept = fields.filter(([, value]) => value !== null && value !== undefined && value !== false);
   return new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();

@@ -2,178 +2,199 @@
 
 import base64
 import hashlib
+import json
 import re
-from html.parser import HTMLParser
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Browser
+from browser import CHROMIUM, CODES, Browser
 
-from dragoman.inspection.explanation import Explanation, explain
-from dragoman.inspection.explanation.explanation_page import formula, page, prose
+from dragoman.inspection.explanation import Explanation, explain, page
 from dragoman.inspection.explanation.worksheet import Table, format_number
 from dragoman.inspection.inspector import Inspector
 
-INSPECTOR = Inspector.load(Path(__file__).parents[2] / "golden" / "v1")
-HOSTILE = "</script><script>alert(1) <!-- \"'><b> $x &lt; <img/src> two"
+GOLDEN = Path(__file__).parents[2] / "golden"
+AXE = Path(__file__).parents[3] / "studio" / "node_modules" / "axe-core" / "axe.min.js"
+INSPECTOR = Inspector.load(GOLDEN / "v1")
+RECURRENT = Inspector.load(GOLDEN / "v1-recurrent")
+HOSTILE = "</script><script>harmed=1 <!-- \"'><b> $x <img/src> two"
+CODES |= {" ": 32}
 
 
-def lesson(**options: Any) -> Explanation:
-    return explain(INSPECTOR, "two red dogs.", "zwei rote Hunde.", kind="decoder", **options)
+def lesson(inspector: Inspector = INSPECTOR, **options: Any) -> Explanation:
+    return explain(inspector, "two red dogs.", "zwei rote Hunde.", **{"kind": "cross", **options})
 
 
-class Elements(HTMLParser):
-    """Which elements a browser would see, the text of scripts and styles, and all other text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.names: list[str] = []
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.raw: dict[str, str] = {}
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.append(tag)
-        self.attributes += attrs
-        if tag not in {"meta", "rect"}:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag != "rect":
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.names and self.names[-1] in {"script", "style"} and data.strip():
-            self.raw[self.names[-1]] = data
-        else:
-            self.text += data
+def data_of(text: str) -> dict[str, Any]:
+    return json.loads(text.split('id="dragoman-explanation">')[1].split("</script>")[0])
 
 
-def test_every_step_and_every_printed_number_is_on_the_page() -> None:
-    shown = lesson()
-    seen = Elements(page(shown))
-    assert seen.open == []
-    text = " ".join(seen.text.replace("\N{MINUS SIGN}", "-").split())
-    for step in shown.steps:
-        for text_part in (step.section, re.sub(r"[_^]", "", step.why), re.sub(r"[_^]", "", step.title)):
-            assert text_part in text
-        for block in step.blocks:
-            rows = block.rows if isinstance(block, Table) else ()
-            assert all(format_number(cell) in text for row in rows for cell in row.cells)
-    assert shown.caveats in text
-    assert all(line in text for line in shown.choices)
+def test_the_page_holds_the_cell_the_map_and_for_browsers_without_scripts_the_text() -> None:
+    shown = lesson(word="rote", head=1)
+    text = page(INSPECTOR, shown)
+    data = data_of(text)
+    assert data["choice"] | {"kind": "cross", "layer": 0, "head": 1} == data["choice"]
+    assert (data["cell"]["title"], data["cell"]["row"]) == (shown.title, shown.word.row)
+    without_scripts = text.split("<noscript>")[1].split("</noscript>")[0]
+    assert all(step.title in without_scripts for step in shown.steps)
 
 
-def test_all_numbers_of_a_vector_can_be_opened() -> None:
-    shown = lesson()
-    query = " ".join(f"{number:.6f}" for number in shown.recomputed.query).replace("-", "\N{MINUS SIGN}")
-    assert query in page(shown)
-
-
-def test_no_word_becomes_an_element() -> None:
-    tame = Elements(page(explain(INSPECTOR, "a" * 3 + " two", word="two")))
-    hostile = Elements(page(explain(INSPECTOR, HOSTILE, word="two")))
-    assert hostile.names.count("script") == tame.names.count("script") == 1
-    assert set(hostile.names) == set(tame.names)
-    assert hostile.names.count("b") == hostile.names.count("img") == 0
-    assert "alert(1)" in hostile.text
+@pytest.mark.parametrize("word", [None, "0"])
+def test_no_word_becomes_an_element(word: str | None) -> None:
+    text = page(INSPECTOR, explain(INSPECTOR, HOSTILE, word=word))
+    assert len(re.findall("<script", text)) == 2
+    assert "<img" not in text.split("<style>")[0] + text.split("<noscript>")[1].split("</noscript>")[0]
+    assert data_of(text)["cell"]["keys"]
 
 
 def test_nothing_runs_but_our_script_and_nothing_is_requested_from_a_network() -> None:
-    text = page(lesson())
-    seen = Elements(text)
+    text = page(INSPECTOR, lesson())
     policy = re.search(r'Policy" content="([^"]*)"', text)[1]
     assert "unsafe" not in policy
-    assert policy.startswith("default-src 'none';")
-    for kind in ("style", "script"):
-        digest = base64.b64encode(hashlib.sha256(seen.raw[kind].encode()).digest()).decode()
+    for kind, part in (
+        ("style", text.split("<style>")[1].split("</style>")[0]),
+        ("script", text.split('<script type="module">')[1].split("</script>")[0]),
+    ):
+        digest = base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
-    assert {name for name, _ in seen.attributes} & {"src", "style", "onclick", "onload"} == set()
-    assert {value[0] for name, value in seen.attributes if name == "href"} == {"#"}
-    assert "http:" not in text
-    assert "https:" not in text
+    addresses = re.findall(r"https?://[^\s\"'`]+", text)
+    assert all("www.w3.org" in address or "svelte.dev/e/" in address for address in addresses)
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("W^Q", "<i>W</i><sup><i>Q</i></sup>"),
-        ("√d_k", "√<i>d</i><sub><i>k</i></sub>"),
-        ("d_model", "<i>d</i><sub>model</sub>"),
-        ("10000^{2i/d_model}", "10000<sup>2<i>i</i>/<i>d</i><sub>model</sub></sup>"),
-        ("s_{i-1}", "<i>s</i><sub><i>i</i>\N{MINUS SIGN}1</sub>"),
-        ("exp(s_j) < 1", "exp(<i>s</i><sub><i>j</i></sub>) &lt; 1"),
-    ],
-)
-def test_formulas_are_set_with_high_and_low_letters(given: str, expected: str) -> None:
-    assert formula(given) == expected
+def test_the_size_is_within_the_budget() -> None:
+    text = page(INSPECTOR, lesson())
+    data = data_of(text)
+    assert len(text.encode()) <= 150_000 + 1.4 * len(base64.b64decode(data["trace"])) + 1.1 * len(
+        json.dumps(data["cell"])
+    )
 
 
-def test_a_word_of_the_users_is_not_taken_for_a_formula() -> None:
-    assert prose("snake_case x^2 <b>") == "snake_case x^2 &lt;b&gt;"
-    assert prose("columns of W^Q: -0.5") == "columns of <i>W</i><sup><i>Q</i></sup>: \N{MINUS SIGN}0.5"
+# In a browser
 
 
-@pytest.mark.parametrize("letters", ["日本語", "שלום", "naïve"])
-def test_any_script_is_shown_as_it_is(letters: str) -> None:
-    text = page(explain(INSPECTOR, f"{letters} two", word="0"))
-    assert f"<strong>{letters}</strong> two" in text
+def in_browser(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.slow(pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")(test))
 
 
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def until(browser: Browser, expression: str) -> None:
+    end = time.monotonic() + 60
+    while not browser.run(expression):
+        assert time.monotonic() < end, expression
+        time.sleep(0.02)
 
 
-def opened(browser: Browser, folder: Path, shown: Explanation) -> None:
-    (folder / "lesson.html").write_text(page(shown), encoding="utf-8")
+def opened(browser: Browser, folder: Path, inspector: Inspector, shown: Explanation) -> None:
+    (folder / "lesson.html").write_text(page(inspector, shown), encoding="utf-8")
     browser.open(folder / "lesson.html")
+    until(browser, "document.querySelector('.cell') !== null")
 
 
-@needs_browser
-def test_it_opens_from_a_file_without_requests_and_errors(browser: Browser, tmp_path: Path) -> None:
-    opened(browser, tmp_path, lesson())
+def press_space(browser: Browser) -> None:
+    for event in ({"type": "keyDown", "text": " "}, {"type": "keyUp"}):
+        browser.request("Input.dispatchKeyEvent", key=" ", code="Space", windowsVirtualKeyCode=32, **event)
+
+
+@in_browser
+@pytest.mark.parametrize("inspector", [INSPECTOR, RECURRENT], ids=["transformer", "recurrent"])
+def test_every_step_and_every_printed_number_is_on_the_page(
+    browser: Browser, tmp_path: Path, inspector: Inspector
+) -> None:
+    shown = lesson(inspector, key=1)
+    opened(browser, tmp_path, inspector, shown)
     assert browser.requested == [(tmp_path / "lesson.html").as_uri()]
     assert browser.complaints == []
-    assert browser.run("getComputedStyle(document.querySelector('.look')).display") == "flex"
+    browser.run("document.querySelector('.cell nav button').click()")
+    for number, step in enumerate(shown.steps, 1):
+        label = f"Step {number} of {len(shown.steps)}"
+        until(browser, f"document.querySelector('.cell .step').getAttribute('aria-label') === {label!r}")
+        text = " ".join(browser.text(".cell .step").replace("\N{MINUS SIGN}", "-").split())
+        for part in (step.section, re.sub(r"[_^]", "", step.why), re.sub(r"[_^]", "", step.title)):
+            assert part in text
+        for block in step.blocks:
+            rows = block.rows if isinstance(block, Table) else ()
+            assert all(format_number(cell) in text for row in rows for cell in row.cells)
+        browser.run("document.activeElement.blur()")
+        press_space(browser)
+    notes = browser.text(".cell")
+    assert shown.caveats in notes
+    assert all(line in notes for line in shown.choices)
 
 
-@pytest.mark.slow
-@needs_browser
-def test_the_arrow_keys_turn_the_steps(browser: Browser, tmp_path: Path) -> None:
-    shown = lesson()
-    opened(browser, tmp_path, shown)
-    for keys, step in [
-        (["ArrowRight"], 1),
-        (["ArrowRight", "ArrowRight"], 3),
-        (["ArrowLeft"], 2),
-        (["ArrowLeft"] * 5, 1),
-        (["ArrowRight"] * 15, len(shown.steps)),
-    ]:
-        browser.press(*keys)
-        assert browser.run("document.activeElement.id") == f"step-{step}"
-        assert browser.run("location.hash") == f"#step-{step}"
-        marked = "[...document.querySelectorAll('nav [aria-current]')].map((link) => link.getAttribute('href'))"
-        assert browser.run(marked) == [f"#step-{step}"]
+@in_browser
+def test_all_numbers_of_a_vector_can_be_opened(browser: Browser, tmp_path: Path) -> None:
+    shown = lesson(key=1)
+    opened(browser, tmp_path, INSPECTOR, shown)
+    browser.run("document.querySelector('.cell details').open = true")
+    until(browser, "document.querySelector('.cell dl') !== null")
+    query = " ".join(f"{number:.6f}" for number in shown.recomputed.query).replace("-", "\N{MINUS SIGN}")
+    assert query in browser.text(".cell dl")
 
 
-@needs_browser
-def test_by_tab_every_step_table_and_detail_is_reached(browser: Browser, tmp_path: Path) -> None:
-    shown = lesson()
-    opened(browser, tmp_path, shown)
-    browser.press("Tab")
-    assert browser.run("document.activeElement.getAttribute('href')") == "#step-1"
-    browser.press(*["Tab"] * len(shown.steps))
-    assert browser.run("document.activeElement.className") == "scroll"
-    browser.press("Tab")
-    assert browser.run("document.activeElement.tagName") == "SUMMARY"
+@in_browser
+def test_the_slider_and_the_keys_work_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    shown = lesson(row=2, head=0)
+    opened(browser, tmp_path, INSPECTOR, shown)
+    own = browser.run("[...document.querySelectorAll('.weight')].map((one) => one.textContent)")
+    assert own == [f"{weight:.4f}" for weight in shown.weights[0]]
+    for _ in range(40):
+        browser.press("Tab")
+        if browser.run("document.activeElement.type") == "range":
+            break
+    browser.press("End")
+    flat = browser.run("[...document.querySelectorAll('.weight')].map((one) => +one.textContent)")
+    assert max(flat) < max(map(float, own))
+    assert browser.run("document.querySelectorAll('.key i').length") == len(own)
+    browser.press("Tab", "Tab")  # past the button that resets the divisor
+    assert browser.run("document.activeElement.type") == "radio"
+    before = browser.text(".cell nav")
+    browser.press("ArrowDown")
+    assert browser.text(".cell nav") != before
 
 
-@needs_browser
-@pytest.mark.parametrize("width", [320, 500, 1280])
+@in_browser
+def test_hostile_text_stays_text(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, INSPECTOR, explain(INSPECTOR, HOSTILE, word="two"))
+    assert browser.run("window.harmed === undefined")
+    assert browser.run("document.querySelectorAll('img, main script').length") == 0
+    assert browser.complaints == []
+
+
+@in_browser
+@pytest.mark.parametrize("width", [320, 390, 1280])
 def test_nothing_sticks_out_of_a_narrow_screen(browser: Browser, tmp_path: Path, width: int) -> None:
-    opened(browser, tmp_path, explain(INSPECTOR, "two red dogs and ten old houses at four green tables."))
     browser.request("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
-    assert browser.run("document.documentElement.scrollWidth") <= width
+    shown = explain(INSPECTOR, "two red dogs and ten old houses at four green tables.")
+    opened(browser, tmp_path, INSPECTOR, shown)
+    for button in range(len(shown.steps)):
+        browser.run(f"document.querySelectorAll('.cell nav button')[{button}].click()")
+        assert browser.run("document.documentElement.scrollWidth") <= width
     browser.request("Emulation.clearDeviceMetricsOverride")
+
+
+@in_browser
+def test_all_steps_are_printed(browser: Browser, tmp_path: Path) -> None:
+    shown = lesson()
+    opened(browser, tmp_path, INSPECTOR, shown)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("document.querySelectorAll('.cell .step h3').length") == len(shown.steps)
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    until(browser, "document.querySelectorAll('.cell .step h3').length === 1")
+
+
+@in_browser
+@pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    browser.request("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    shown = lesson(kind="decoder", row=3)
+    opened(browser, tmp_path, INSPECTOR, shown)
+    browser.run(AXE.read_text(encoding="utf-8") + ";0")
+    for button in range(len(shown.steps)):
+        browser.run(f"delete window.found; document.querySelectorAll('.cell nav button')[{button}].click()")
+        browser.run("axe.run(document).then(({violations}) => { window.found = violations; });0")
+        until(browser, "window.found !== undefined")
+        assert browser.run("found.map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html)])") == [], button
+    browser.request("Emulation.setEmulatedMedia", features=[])

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.alignment.tokens import Tokens
 from dragoman.bundle import open_bundle
-from dragoman.inspection.explanation.selection import find_attention, find_head, find_word, strip_marks
+from dragoman.inspection.explanation.selection import find_attention, find_head, find_row, find_word, strip_marks
 from dragoman.models.build import build
 from dragoman.models.config import RecurrentConfig, TransformerConfig
 
@@ -140,3 +140,16 @@ def test_a_head_may_be_chosen() -> None:
         find_head(1, weights[:1], all_of_it)
     assert find_head(None, weights[:1], all_of_it) == (0, "its only one")
     assert find_head(None, weights, np.arange(4) < 1) == (0, "every head here has but one key to look at")
+
+
+def test_a_row_is_a_word_a_piece_of_a_word_or_the_end() -> None:
+    text = tokens("two «dogs».")
+    first = text.words.index(1)
+    assert (find_row(first, text).text, find_row(first, text).pieces[0]) == ("dogs", first)
+    assert len(find_row(first, text).pieces) == text.words.count(1) > 1
+    piece = find_row(first + 1, text)
+    assert (piece.row, piece.pieces, piece.text) == (first + 1, (first + 1,), text.pieces[first + 1])
+    assert find_row(len(text) - 1, text).text == "</s>"
+    for row in (-1, len(text)):
+        with pytest.raises(ValueError, match=f"there is no row {row}: choose 0 to {len(text) - 1}"):
+            find_row(row, text)

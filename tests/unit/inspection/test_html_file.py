@@ -1,16 +1,13 @@
 from pathlib import Path
 
-import pytest
-
 import dragoman
 
 PACKAGE = Path(dragoman.__file__).parent
 
 
-@pytest.mark.parametrize(("package", "num_pages"), [("inspection", 2), ("triage", 1)])
-def test_no_page_with_light_colours_alone_lets_a_browser_darken_it(package: str, num_pages: int) -> None:
+def test_no_page_with_light_colours_alone_lets_a_browser_darken_it() -> None:
     """The darkest cells would turn pale. (The studio's pages and the server's have a dark scheme of their own.)"""
-    texts = [path.read_text("utf-8") for path in (PACKAGE / package).rglob("*") if path.suffix in {".html", ".py"}]
+    texts = [path.read_text("utf-8") for path in (PACKAGE / "triage").rglob("*") if path.suffix in {".html", ".py"}]
     pages = [text for text in texts if "<!doctype html>\n" in text and "light dark" not in text]
-    assert len(pages) >= num_pages
+    assert pages
     assert all('<meta name="color-scheme" content="only light">' in text for text in pages)

@@ -9,9 +9,12 @@ import pytest
 from fastapi.testclient import TestClient
 from safetensors.numpy import load as from_safetensors
 
+from dragoman.attention.kinds import Kind
 from dragoman.bundle import demo_folder
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import store_alignment_heads
+from dragoman.inspection.cell import CellExplanation, describe_cell
+from dragoman.inspection.explanation import explain
 from dragoman.inspection.heads import HeadSummary, summarise_heads
 from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.intervene import counterfactual
@@ -172,6 +175,31 @@ def test_the_vectors_of_a_head_give_its_weights(client: TestClient, inspector: I
     assert client.get(path, params={"name": "none", "head": 0}).status_code == 422
 
 
+@pytest.mark.parametrize("kind", ["encoder", "cross", "decoder"])
+def test_the_arithmetic_of_a_cell_is_that_of_explain(client: TestClient, inspector: Inspector, kind: Kind) -> None:
+    response = client.post("/api/traces", json={"model": "v1", "source": TEXT})
+    name = inspector.trace(TEXT).names(kind)[0]
+    path = f"/api/traces/{response.headers[TRACE_ID]}/explanation"
+    found = client.get(path, params={"name": name, "row": 2, "head": 1, "key": 1})
+    here = describe_cell(explain(inspector, TEXT, kind=kind, row=2, head=1, key=1))
+    assert CellExplanation.model_validate_json(found.content) == here
+    chosen = client.get(path, params={"name": name, "row": 2}).json()
+    assert chosen["head"] == explain(inspector, TEXT, kind=kind, row=2).head
+    for wrong in ({"row": 99}, {"row": 0, "head": 9}, {"row": 0, "key": 99}, {"row": 0, "name": "none"}, {"row": "x"}):
+        assert client.get(path, params={"name": name, **wrong}).status_code == 422
+
+
+def test_a_cell_of_a_changed_model_is_explained_without_the_changes(client: TestClient, inspector: Inspector) -> None:
+    change = HeadsOff(where=CROSS, heads=(0,)).model_dump()
+    fields = {"model": "v1", "source": TEXT, "target": "zwei Hunde", "interventions": [change]}
+    response = client.post("/api/traces", json=fields)
+    path = f"/api/traces/{response.headers[TRACE_ID]}/explanation"
+    found = client.get(path, params={"name": CROSS, "row": 1, "head": 0}).json()
+    here = describe_cell(explain(inspector, TEXT, "zwei Hunde", kind="cross", row=1, head=0))
+    assert [key["weight"] for key in found["keys"]] == [key.weight for key in here.keys]
+    assert sum(key["weight"] for key in found["keys"]) == pytest.approx(1, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -193,7 +221,7 @@ def test_a_wrong_request_is_answered_with_one_sentence(client: TestClient, field
 
 
 def test_an_unknown_trace_is_not_found(client: TestClient) -> None:
-    for part in ("heads", "counterfactual", "vectors?name=a&head=0"):
+    for part in ("heads", "counterfactual", "vectors?name=a&head=0", "explanation?name=a&row=0"):
         assert client.get(f"/api/traces/0123/{part}").status_code == 404
 
 
@@ -228,6 +256,7 @@ def test_without_torch_the_alignment_head_is_shown(tmp_path: Path, monkeypatch: 
     assert client.get(f"{path}/heads").status_code == 200
     refused = [
         client.get(f"{path}/counterfactual"),
+        client.get(f"{path}/explanation", params={"name": f"{CROSS}.2", "row": 0}),
         client.post("/api/traces", json={"model": "model", "source": "A dog.", "prefix": [9]}),
     ]
     for response in refused:

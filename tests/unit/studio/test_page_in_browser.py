@@ -1,5 +1,7 @@
 """The studio in a real browser: its numbers are Python's, its commands print the same, and everyone can use it."""
 
+import json
+import re
 import shlex
 import time
 from pathlib import Path
@@ -24,7 +26,7 @@ TEXT = "A woman is reading a book in the garden."
 LONG = " ".join(["Two young men in blue shirts are standing on a wet street,"] * 4)
 HOSTILE = "<img src=x onerror=window.harmed=1>'\"\\</script><script>window.harmed=1</script> dogs"
 CROSS = "decoder.layers.2.cross_attention"
-CODES |= {key: ord(key.upper()) for key in "rmx134"} | {"/": 191, "[": 219, "]": 221, ".": 190, " ": 32, "?": 191}
+CODES |= {key: ord(key.upper()) for key in "rmx1345"} | {"/": 191, "[": 219, "]": 221, ".": 190, " ": 32, "?": 191}
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +166,81 @@ def test_it_is_used_by_keys_alone(browser: Browser, address: str) -> None:
     assert browser.run("document.querySelector('dialog').open")
 
 
+def cell_numbers(browser: Browser) -> list[str]:
+    """The numbers of the chain of steps that a pocket calculator would print, those of the chosen key."""
+    chain = browser.run("[...document.querySelectorAll('.cell nav .value')].map((one) => one.textContent)")
+    return [number for value in chain for number in re.findall(r"-?\d+\.\d{4}", value.replace("\u2212", "-"))]
+
+
+def weights(browser: Browser) -> list[str]:
+    return browser.run("[...document.querySelectorAll('.cell .weight')].map((one) => one.textContent)")
+
+
+def until_cell(browser: Browser, condition: str = "true") -> None:
+    until(browser, f"document.querySelector('.cell[aria-busy=false]') !== null && ({condition})")
+
+
+def test_the_cell_shows_what_its_command_prints(browser: Browser, address: str, tmp_path: Path) -> None:
+    opened(browser, address, view="cell", kind="cross", layer=1, head=2, cell="3.1")
+    until_cell(browser)
+    words = command(browser)
+    assert words[:2] == ["dragoman", "explain"]
+    printed = CliRunner().invoke(app, words[1:])
+    assert printed.exit_code == 0, printed.output
+    shown = cell_numbers(browser)
+    assert len(shown) >= 10
+    assert all(re.search(rf"(?<![\d.-]){re.escape(number)}(?!\d)", printed.stdout) for number in shown)
+    saved = CliRunner().invoke(app, [*words[1:-2], "--json", str(tmp_path / "a.json"), *words[-2:]])
+    assert saved.exit_code == 0, saved.output
+    data = json.loads((tmp_path / "a.json").read_text("utf-8"))
+    assert weights(browser) == [f"{weight:.4f}" for weight in data["model_weights"]]
+    assert [data["attention"], data["head"], data["row"]] == ["decoder.layers.1.cross_attention", 2, 3]
+
+
+def test_the_cell_is_used_by_keys_alone_and_its_state_is_in_the_address(browser: Browser, address: str) -> None:
+    opened(browser, address, kind="cross", layer=0, head=1, rows="written", measure="attention", cell="2.3")
+    pressed(browser, "5")
+    until_cell(browser)
+    own = weights(browser)
+    pressed(browser, "ArrowDown", "ArrowRight", ".", "]")
+    until(browser, "/view=cell.*layer=1&head=2&rows=written&measure=attention&cell=3.4/.test(location.hash)")
+    until_cell(browser)
+    assert weights(browser) != own
+    browser.run("document.activeElement.blur()")
+    for _ in range(60):
+        browser.press("Tab")
+        if browser.run("document.activeElement.type") == "range":
+            break
+    own = weights(browser)
+    browser.press("Home")
+    until(browser, "/divisor=1(&|$)/.test(location.hash)")
+    assert "1" in browser.run(
+        "document.activeElement.ariaValueText ?? document.activeElement.getAttribute('aria-valuetext')"
+    )
+    changed = weights(browser)
+    assert max(map(float, changed)) > max(map(float, own))
+    pressed(browser, " ", " ")
+    until(browser, "/step=7/.test(location.hash)")
+    assert browser.run("document.activeElement.getAttribute('aria-label')").startswith("Step 8 of")
+    state = browser.run("location.hash").removeprefix("#")
+    browser.request("Page.navigate", url="about:blank")
+    browser.request("Page.navigate", url=f"{address}&{state}")
+    until_cell(browser, "document.querySelector('[aria-current=step]') !== null")
+    assert weights(browser) == changed
+    assert browser.run("document.querySelector('.cell .step').getAttribute('aria-label')").startswith("Step 8 of")
+    browser.run("document.querySelector('.cell .reset').click()")
+    assert weights(browser) == own
+
+
+def test_words_and_hidden_marks_become_tokens_in_the_cell(browser: Browser, address: str) -> None:
+    opened(browser, address, **{"view": "cell", "kind": "cross", "words": 1, "hide-marks": 1, "rows": "read"})
+    until_cell(browser)
+    assert not re.search("words=|hide-marks=|rows=read", browser.run("location.hash"))
+    chosen = browser.run("document.querySelector('.cell .key.chosen .weight').textContent")
+    assert "--key" in command(browser)
+    assert re.fullmatch(r"\d\.\d{4}", chosen)
+
+
 def test_hostile_text_stays_text(browser: Browser, address: str) -> None:
     opened(browser, address, HOSTILE)
     assert browser.run("window.harmed") is None
@@ -193,11 +270,15 @@ def test_without_the_token_the_page_says_what_to_do(browser: Browser, address: s
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("view", ["see", "heads", "theatre", "operate"])
-def test_axe_finds_nothing(browser: Browser, address: str, view: str, is_dark: bool) -> None:
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("view", ["see", "heads", "theatre", "operate", "cell"])
+def test_axe_finds_nothing(browser: Browser, address: str, view: str, width: int, is_dark: bool) -> None:
+    browser.request("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
     browser.request("Emulation.setEmulatedMedia", features=[scheme])
-    opened(browser, address, view=view, off=f"{CROSS}.1")
+    opened(browser, address, view=view, off=f"{CROSS}.1", **({"divisor": 3} if view == "cell" else {}))
+    if view == "cell":
+        until_cell(browser)
     browser.run(AXE.read_text(encoding="utf-8") + ";0")
     browser.run(
         "axe.run(document, {resultTypes: ['violations']}).then((found) => { window.found = found.violations; }); 0"
@@ -208,6 +289,7 @@ def test_axe_finds_nothing(browser: Browser, address: str, view: str, is_dark: b
     )
     assert browser.run(summary) == []
     browser.request("Emulation.setEmulatedMedia", features=[])
+    browser.request("Emulation.clearDeviceMetricsOverride")
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])

@@ -12,7 +12,14 @@ from dragoman.attention.kinds import Kind
 from dragoman.attention.multihead import MultiHead
 from dragoman.inspection.explanation.attention_row import HeadArithmetic, InputToken, capture_row
 from dragoman.inspection.explanation.recurrent_steps import RecurrentArithmetic
-from dragoman.inspection.explanation.selection import AttentionLayer, WordChoice, find_attention, find_head, find_word
+from dragoman.inspection.explanation.selection import (
+    AttentionLayer,
+    WordChoice,
+    find_attention,
+    find_head,
+    find_row,
+    find_word,
+)
 from dragoman.inspection.explanation.transformer_steps import MultiHeadArithmetic
 from dragoman.inspection.explanation.worksheet import DIGITS, KeyTable, Step, write_text
 from dragoman.inspection.inspector import Inspector
@@ -45,6 +52,8 @@ class Explanation:
     weights: Float[ndarray, "heads keys"]
     """The attention weights of all heads, as the model computed them."""
     recomputed: HeadArithmetic
+    divisor: float
+    """The number by which the model divides the scores: √d_k, or 1 in a recurrent model."""
     steps: tuple[Step, ...]
 
     @property
@@ -89,16 +98,19 @@ def explain(
     *,
     kind: Kind | None = None,
     word: str | None = None,
+    row: int | None = None,
     layer: int = 0,
     head: int | None = None,
+    key: int | None = None,
 ) -> Explanation:
     """Explain one head for one word: a source word for the encoder, otherwise the target word being written.
 
     `target` defaults to the model's own translation. Words, layers and heads are counted from 0; layer -1 is the last.
-    A `kind`, `word` or `head` of None is chosen automatically, and the explanation gives the reason.
+    A `kind`, `word` or `head` of None is chosen automatically, and the explanation gives the reason. `row` is the index
+    of a token, in place of a word; `key` is the index of the key whose numbers are worked through, by default the one
+    with the largest weight.
     """
-    model = inspector.model
-    attention = find_attention(model, kind, layer)
+    attention = find_attention(inspector.model, kind, layer)
     if target is not None and attention.kind == "encoder":
         raise ValueError("the encoder attends to the source only: give --kind cross, or leave out --target")
     read, written = inspector.tokenize_source(source), None
@@ -107,7 +119,23 @@ def explain(
             inspector.tokenize_target(target) if target is not None else inspector.best_tokens(inspector.search(read))
         )
     tokens = written or read
-    choice = find_word(word, tokens, attention.kind)
+    choice = find_word(word, tokens, attention.kind) if row is None else find_row(row, tokens)
+    return explain_row(inspector, attention, read, written, choice, head, key, free=target is None)
+
+
+def explain_row(
+    inspector: Inspector,
+    attention: AttentionLayer,
+    read: Tokens,
+    written: Tokens | None,
+    choice: WordChoice,
+    head: int | None = None,
+    key: int | None = None,
+    *,
+    free: bool,
+) -> Explanation:
+    """Explain one head for one row of tokenized texts; the encoder has no target, which is then None."""
+    model, tokens = inspector.model, written or read
     is_multihead = isinstance(model.get_submodule(attention.name), MultiHead)
     kind_of_arithmetic = MultiHeadArithmetic if is_multihead else RecurrentArithmetic
     watch, target_ids = kind_of_arithmetic.watch(attention), written.ids if written else None
@@ -116,12 +144,14 @@ def explain(
     arithmetic = kind_of_arithmetic(model, attention, choice.row, number, capture)
     pieces = (BEGIN, *tokens.pieces[:-1]) if attention.kind == "decoder" else read.pieces
     labels = tuple(f"{j} {clean(piece)}" for j, piece in enumerate(pieces))
+    if key is not None and not 0 <= key < len(labels):
+        raise ValueError(f"there is no key {key}: choose 0 to {len(labels) - 1}")
     own = None if attention.kind == "cross" else choice.row
-    keys = KeyTable(labels, capture.visible, own, kind_of_arithmetic.symbol)
+    keys = KeyTable(labels, capture.visible, own, kind_of_arithmetic.symbol, key)
     return Explanation(
         source=read,
         target=written,
-        free=written is not None and target is None,
+        free=written is not None and free,
         model=inspector.identity,
         layer=attention,
         word=choice,
@@ -130,6 +160,7 @@ def explain(
         keys=keys,
         weights=capture.weights,
         recomputed=arithmetic.recomputed,
+        divisor=arithmetic.divisor,
         steps=tuple(arithmetic.steps(keys, _input_token(attention.kind, choice, tokens))),
     )
 

@@ -24,6 +24,7 @@ class RecurrentArithmetic:
     """The attention of one recurrent decoder step, recomputed for any score function."""
 
     symbol: ClassVar[str] = "e"
+    divisor: ClassVar[float] = 1.0
 
     def __init__(
         self, model: Seq2Seq[Any, Any], layer: AttentionLayer, row: int, head: int, capture: RowCapture
@@ -109,7 +110,7 @@ class RecurrentArithmetic:
         return ws.write_step(name, *blocks, section=self._section("section 3", "section 3.1"))
 
     def _score(self, keys: KeyTable, scores: tuple[Decimal, ...]) -> Step:
-        now, j = self.recomputed, int(np.argmax(self.weights))
+        now, j = self.recomputed, keys.choose(self.weights.tolist())
         label, query, key = keys.labels[j], now.query, now.keys[j]
         if self.direction is None:
             name, example = "dot_scores", ws.dot_product(("s", f"that of {label}", "e"), query, key)
@@ -117,7 +118,8 @@ class RecurrentArithmetic:
             name, example = "tanh_scores", self._score_by_tanh(label, query, key, self.direction)
         blocks = (f"For {label}:", *example, "For every position:", keys.table({"e": scores}))
         section = self._section("section 3.1", "appendix A.1.2")
-        return ws.write_step(name, *blocks, formula=ws.write_text(f"score_{self.config.score}"), section=section)
+        formula = ws.write_text(f"score_{self.config.score}")
+        return ws.write_step(name, *blocks, formula=formula, short=formula.partition(" = ")[2], section=section)
 
     def _score_by_tanh(
         self, label: str, query: Float[ndarray, " d"], key: Float[ndarray, " d"], direction: Float[ndarray, " d"]

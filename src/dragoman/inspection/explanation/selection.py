@@ -89,6 +89,19 @@ def find_word(choice: str | None, tokens: Tokens, kind: Kind) -> WordChoice:
     return WordChoice(of_word[0], strip_marks(words[number]), of_word, reason)
 
 
+def find_row(row: int, tokens: Tokens) -> WordChoice:
+    """Return the word or the piece of a word whose attention is row `row`; EOS has a row, too."""
+    if not 0 <= row < len(tokens):
+        raise ValueError(f"there is no row {row}: choose 0 to {len(tokens) - 1}")
+    word = tokens.words[row]
+    if word < 0 or tokens.words.index(word) < row:
+        piece = tokens.pieces[row]
+        return WordChoice(row, piece.removeprefix("▁") or piece, (row,), f"row {row}, as you chose")
+    start, end = tokens.word_spans[word]
+    pieces = tuple(i for i, number in enumerate(tokens.words) if number == word)
+    return WordChoice(row, strip_marks(tokens.text[start:end]), pieces, f"row {row}, as you chose")
+
+
 def find_head(
     choice: int | None, weights: Float[ndarray, "heads keys"], visible: Bool[ndarray, " keys"]
 ) -> tuple[int, str]:

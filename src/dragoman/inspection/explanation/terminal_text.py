@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from io import StringIO
 from typing import Final
 
 from rich.cells import cell_len
@@ -63,6 +64,15 @@ class ExplanationText:
             yield "", 0, ""
             yield from _step(number, step, order, width)
         yield f"\n{shown.caveats}", 0, ""
+
+
+def plain_text(explanation: Explanation) -> str:
+    """Return an explanation as text without colours, as it is printed when piped."""
+    output = StringIO()
+    Console(file=output, width=WIDTH, highlight=False, soft_wrap=True, color_system=None).print(
+        ExplanationText(explanation)
+    )
+    return output.getvalue()
 
 
 def formula(text: str) -> str:

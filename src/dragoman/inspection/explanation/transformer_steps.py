@@ -46,12 +46,14 @@ class MultiHeadArithmetic:
         self.stream = before_norm if self.is_pre_norm else read
         """The residual stream at this position before the attention."""
         d_k = capture.query.shape[1]
+        self.divisor = math.sqrt(d_k)
+        """The number by which the model divides the scores."""
         mine = slice(head * d_k, (head + 1) * d_k)
         self.query_weight = as_array(attention.query.weight)[mine]
         self.query_bias = None if attention.query.bias is None else as_array(attention.query.bias)[mine]
         query, keys = self.query_weight @ read, capture.key[head]
         query = query if self.query_bias is None else query + self.query_bias
-        scores = keys @ query / math.sqrt(d_k)
+        scores = keys @ query / self.divisor
         weights, values = ws.exact_softmax(scores, capture.visible), capture.value[head]
         self.recomputed = HeadArithmetic(query, keys, values, scores, capture.visible, weights, weights @ values)
         sums = np.einsum("hk,hkv->hv", capture.weights, capture.value)
@@ -85,10 +87,10 @@ class MultiHeadArithmetic:
         yield self._project(keys, entering)
         products = now.keys @ now.query
         scores, divisor = ws.round_all(products), ws.square_root(len(now.query))
-        j = int(np.argmax(weights))
+        j = keys.choose(weights.tolist())
         example = ws.dot_product(("q", f"k of {keys.labels[j]}", "q · k"), now.query, now.keys[j])
         blocks = (f"For {keys.labels[j]}:", *example, "For every key:", keys.table({"q · k": scores}))
-        yield ws.write_step("dot_scores", *blocks, formula="q · k_j", section="section 3.2.1")
+        yield ws.write_step("dot_scores", *blocks, formula="q · k_j", short="q · k", section="section 3.2.1")
         divided = tuple(ws.round_number(score / divisor) for score in scores)
         table = keys.table({"q · k": scores, f"/ {divisor} = s": divided})
         spread = ws.spread_table(keys, {"divided": now.scores, "not divided": products})

@@ -72,6 +72,8 @@ class Step:
     """The section of the paper that describes the step."""
     formula: str = ""
     blocks: tuple[str | Table, ...] = ()
+    short: str = ""
+    """The name of the step in a chain of all steps."""
 
 
 def write_text(name: str, **values: object) -> str:
@@ -94,6 +96,12 @@ class KeyTable:
     own: int | None = None
     symbol: str = "s"
     """The letter for a key's score."""
+    example: int | None = None
+    """The key whose numbers are worked through; None: the key with the largest weight."""
+
+    def choose(self, weights: Sequence[float | Decimal]) -> int:
+        """Return the key whose numbers are worked through."""
+        return weights.index(max(weights)) if self.example is None else self.example
 
     def mark(self, j: int) -> Mark:
         """Return the mark of key `j`: explained, hidden or empty."""
@@ -279,7 +287,7 @@ def _describe(result: Softmax, keys: KeyTable) -> str:
     """Return sentences that work through one row of the softmax table."""
     if not result.total:
         return "Nothing is visible, so nothing has any weight."
-    j = result.weights.index(max(result.weights))
+    j = keys.choose(result.weights)
     text = f"{keys.labels[j]}: {result.exps[j]:f} / {result.total:f} = {result.weights[j]:f}."
     if result.shift:
         text += f" The largest score, {result.shift:f}, is subtracted from all first: the shares stay the same."
