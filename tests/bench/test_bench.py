@@ -95,7 +95,7 @@ SMALLEST: dict[str, list[str]] = {
         *SMALL_MODEL,
     ],
     "translate_memory": ["--demo-lines", "20", "--toy-lines", "50", "--repeats", "1"],
-    "triage": ["--text-only"],
+    "triage": ["--lines", "20", "--fit", "{tmp}/calibration.json"],
     "variants": ["{tmp}/variants", "--updates", "2", "--only", "all", "--lines", "4", *TINY_TRAINING],
     "worlds": ["--preset", "paper-base", "--worlds", "3", "24", "--tokens", "1024"],
 }  # fmt: skip

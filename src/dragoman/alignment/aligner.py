@@ -7,6 +7,7 @@ computed, so aligning costs no more than scoring the same pairs.
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray
@@ -22,11 +23,12 @@ from dragoman.bundle import Bundle
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.decoding.batching import alike, require_short
 from dragoman.decoding.decode_loop import require_eval
+from dragoman.decoding.hypothesis import Tokens as TokenIds
 from dragoman.decoding.torch_engine import load_model
 from dragoman.io.progress import Progress, part_progress
 from dragoman.models.seq2seq import Seq2Seq, shifted
 from dragoman.text.cleaning import clean_line
-from dragoman.text.vocab import PAD, Vocab
+from dragoman.text.vocab import EOS, PAD, Vocab
 
 BATCH_TOKENS: Final = 2048
 """The maximum batch size in source and target tokens, including padding."""
@@ -79,15 +81,35 @@ class Aligner(SegmentAligner):
                 progress("align", len(maps), len(pairs))
         return [maps[i] for i in range(len(pairs))]
 
+    def attention(
+        self, sources: Sequence[TokenIds], targets: Sequence[TokenIds]
+    ) -> list[Float[ndarray, "target source"]]:
+        """Return the attention of each target to its source, averaged over the alignment heads; rows sum to 1.
+
+        Sources end with EOS, targets do not; each matrix has one row per target token and one for EOS.
+        """
+        require_eval(self.model)
+        ended = [[*target, EOS] for target in targets]
+        found: dict[int, ndarray] = {}
+        for rows in alike([(len(s), len(t)) for s, t in zip(sources, ended, strict=True)], BATCH_TOKENS):
+            maps = self._capture([sources[i] for i in rows], [ended[i] for i in rows]).values()
+            for place, i in enumerate(rows):
+                of_heads = np.array([of_head[place, : len(ended[i]), : len(sources[i])] for of_head in maps])
+                totals = of_heads.sum(-1, keepdims=True)
+                found[i] = (of_heads / np.where(totals > 0, totals, 1.0)).mean(0)
+        return [found[i] for i in range(len(sources))]
+
     def _align_batch(self, batch: Sequence[TokenPair]) -> list[WordMap]:
-        captured = self._capture(batch).items()
+        captured = self._capture([pair.source.ids for pair in batch], [pair.target.ids for pair in batch]).items()
         return [merge_to_words({head: maps[i] for head, maps in captured}, pair) for i, pair in enumerate(batch)]
 
     @torch.inference_mode()
-    def _capture(self, batch: Sequence[TokenPair]) -> dict[AlignmentHead, Float[ndarray, "batch target source"]]:
+    def _capture(
+        self, sources: Sequence[TokenIds], targets: Sequence[TokenIds]
+    ) -> dict[AlignmentHead, Float[ndarray, "batch target source"]]:
         """Return the weights of each alignment head in a teacher-forced pass without the output projection."""
         device = next(self.model.parameters(), torch.empty(0)).device
-        rows = ([torch.tensor(side.ids) for side in sides] for sides in zip(*batch, strict=True))
+        rows = ([torch.tensor(ids) for ids in side] for side in (sources, targets))
         source, target = (pad_sequence(side, batch_first=True, padding_value=PAD).to(device) for side in rows)
         layers = list(dict.fromkeys(head.layer for head in self.heads))
         tapped = nn.ModuleList(self.model.get_submodule(layer) for layer in layers)  # named 0, 1, ... under the tap

@@ -8,7 +8,7 @@ is teacher forcing: the logits of all steps at once, for a known target.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -57,11 +57,6 @@ class Seq2Seq(nn.Module, ABC, Generic[MemoryT, StateT]):
     def layers(self) -> Sequence[nn.Module]:
         """The modules that training can compile, or compute again in the backward pass, one by one."""
         return ()
-
-    @property
-    def residual_decoder(self) -> Any:
-        """The decoder if it has a residual stream, which can be decomposed into contributions; otherwise None."""
-        return None
 
     @abstractmethod
     def encode(self, source: Source) -> MemoryT:

@@ -169,10 +169,6 @@ class Transformer(Seq2Seq[TransformerMemory, TransformerState]):
     def layers(self) -> Sequence[nn.Module]:
         return [*self.encoder.layers, *self.decoder.layers]
 
-    @property
-    def residual_decoder(self) -> TransformerDecoder:
-        return self.decoder
-
     def encode(self, source: Source) -> TransformerMemory:
         visible = mask.padding(source, PAD)
         return TransformerMemory(self.encoder(source, visible), visible)

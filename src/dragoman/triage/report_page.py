@@ -11,7 +11,7 @@ from urllib.parse import quote
 from dragoman.inspection.html_file import allowed
 from dragoman.inspection.labels import clean
 from dragoman.triage.numerals import TextSpan
-from dragoman.triage.ranking import CAVEAT, TriageMethod, TriageResult, summarise
+from dragoman.triage.ranking import CAVEAT, TriageMethod, TriageResult, describe_signals, summarise
 from dragoman.triage.text_flags import MEANING
 
 NOTHING: Final = "<em>nothing</em>"
@@ -31,7 +31,7 @@ def report(ranked: Sequence[TriageResult], method: TriageMethod, pages: Mapping[
         style_hash=allowed(style),
         flags=_flag_table(ranked),
         account="".join(f"<li>{escape(clean(sentence))}</li>" for sentence in method.sentences()[1:]),
-        articles="\n".join(_article(line, (pages or {}).get(line.number)) for line in ranked if line.flags),
+        articles="\n".join(_article(line, (pages or {}).get(line.number)) for line in ranked if line.is_suspect),
     )
 
 
@@ -44,8 +44,7 @@ def trace_note(line: TriageResult, report: str) -> str:
     """Return the HTML note for a trace page: the flags of the line, and a link back to the report."""
     back = f'<p><a href="{escape(quote(report))}#line-{line.number}">Back to line {line.number} of the report</a></p>'
     texts = "".join(f'<p dir="auto">{text}</p>' for text in _mark_flags(line) if "<mark>" in text)
-    by = "<p>Dropped words are those of the mean of all heads of all layers, which no single map below shows.</p>"
-    return f"{back}<ul>{_flag_list(line)}</ul>{texts}" + by * any(flag.name == "dropped" for flag in line.flags)
+    return f"{back}<ul>{_flag_list(line)}</ul>{texts}"
 
 
 def mark_spans(text: str, spans: Sequence[TextSpan]) -> str:
@@ -85,7 +84,7 @@ def _flag_table(ranked: Sequence[TriageResult]) -> str:
 def _article(line: TriageResult, page: str | None) -> str:
     source, target = _mark_flags(line)
     link = f'<p><a href="{escape(quote(page))}">Open the trace of line {line.number}</a></p>' if page else ""
-    heading = f"Line {line.number}: severity {line.severity:.2f}"
+    heading = f"Line {line.number}: score {line.score:.2f}"
     return (
         f'<article id="line-{line.number}" aria-labelledby="heading-{line.number}">'
         f'<h2 id="heading-{line.number}">{heading}</h2><dl><dt>Source</dt><dd dir="auto">{source or NOTHING}</dd>'
@@ -94,7 +93,9 @@ def _article(line: TriageResult, page: str | None) -> str:
 
 
 def _flag_list(line: TriageResult) -> str:
-    return "".join(
+    """Return the flags and the signals of a line as HTML list items."""
+    signals = f"<li>signals: {escape(describe_signals(line))}</li>" if line.signals else ""
+    return signals + "".join(
         f'<li dir="auto"><strong>{escape(flag.name)}</strong> {flag.severity:.2f}: {escape(clean(flag.evidence))}</li>'
         for flag in line.flags
     )

@@ -12,12 +12,11 @@ from pydantic import Field
 from dragoman.config import Config
 from dragoman.triage.numerals import TextSpan, find_addresses, unmatched_numbers
 
-FlagName = Literal["dropped", "repeated", "low source share", "copied", "numbers", "addresses", "length"]
+FlagName = Literal["dropped", "repeated", "copied", "numbers", "addresses", "length"]
 
 MEANING: Final[dict[FlagName, str]] = {
     "dropped": "source words that received little attention from all target tokens together",
     "repeated": "words that are repeated in the target, but not in the source",
-    "low source share": "consecutive target tokens with a low source share",
     "copied": "words of the source that are untranslated in the target",
     "numbers": "numbers of one side that the other does not have",
     "addresses": "URLs and e-mail addresses that were changed",
@@ -53,14 +52,11 @@ class FlagRules(Config):
 
     expected_ratio: float | None = Field(1.0, gt=0.0, description="expected target characters per source character")
     expected_tokens: float | None = Field(None, gt=0.0, description="expected target tokens per source token")
-    expected_share: float = Field(0.5, ge=0.0, le=1.0, description="expected source share of a target token")
     length_limit: float = Field(1.5, gt=1.0, description="maximum factor between actual and expected length")
     repeated_words: int = Field(4, ge=2, description="minimum length in words of a repeated phrase to flag")
     copied_words: int = Field(4, ge=1, description="minimum number of consecutive copied words to flag")
     coverage: float = Field(0.6, gt=0.0, description="fraction of expected attention below which a word has a deficit")
     lack: float = Field(0.5, gt=0.0, description="minimum total deficit of consecutive words to flag, in words")
-    low_share: float = Field(0.5, ge=0.0, le=1.0, description="fraction of expected share below which a share is low")
-    low_run: int = Field(4, ge=1, description="minimum number of consecutive low source shares to flag")
 
 
 DEFAULT_RULES: Final = FlagRules()

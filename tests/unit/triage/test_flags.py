@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dragoman.inspection.trace import Trace
+from dragoman.triage.attention_flags import check_dropped, coverage
 from dragoman.triage.numerals import find_addresses, find_number_words, find_numerals, parse_number
 from dragoman.triage.text_flags import Flag, FlagRules, flag_text
-from dragoman.triage.trace_flags import coverage, flag_trace
 
 Traced = Callable[..., Trace]
 
@@ -32,6 +32,15 @@ def looking(trace: Trace, places: list[int], rest: float = 0.01) -> Trace:
     weights = np.full((1, len(trace.target), len(trace.source)), rest, np.float32)
     weights[0, np.arange(len(places)), places] = 1 - rest * (len(trace.source) - 1)
     return replace(trace, attention={CROSS: weights}, norms={CROSS: weights[:, :, ::-1].copy()})
+
+
+def covered(trace: Trace, expected: float | None = None) -> np.ndarray:
+    return coverage(trace.source, trace.attention[CROSS][0], "written", expected)
+
+
+def dropped(trace: Trace, rules: FlagRules | None = None) -> list[Flag]:
+    rules = rules or FlagRules()
+    return list(check_dropped(trace.source, covered(trace, rules.expected_tokens), rules))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +252,7 @@ def test_an_empty_side_says_so() -> None:
 
 def test_content_words_that_got_next_to_nothing_are_dropped(traced: Traced) -> None:
     trace = looking(traced(BOAT, BOOT), [0, 1, 2, 3, 4, 7, 8, 9])
-    (flag,) = named("dropped", flag_trace(trace))
+    (flag,) = dropped(trace)
     assert trace.source.text[slice(*flag.source[0])] == "broken wooden"
     # Each of 7 pieces gives 0.01 to either word; an even share of 8 target tokens on 10 source tokens is 0.8.
     assert f"2 content words got {7 * 0.01 / 0.8:.2f} of an even share of the attention" in flag.evidence
@@ -254,40 +263,40 @@ def test_content_words_that_got_next_to_nothing_are_dropped(traced: Traced) -> N
 def test_what_is_usual_decides_how_much_is_little(traced: Traced) -> None:
     trace = looking(traced(BOAT, BOOT), [0, 1, 2, 3, 4, 7, 8, 9], rest=0.05)
     got = 7 * 0.05
-    assert coverage(trace, FlagRules(expected_tokens=1.25))[5:7] == pytest.approx([got / 1.25] * 2)
-    (flag,) = named("dropped", flag_trace(trace, FlagRules(expected_tokens=1.25)))
+    assert covered(trace, 1.25)[5:7] == pytest.approx([got / 1.25] * 2)
+    (flag,) = dropped(trace, FlagRules(expected_tokens=1.25))
     assert f"{got / 1.25:.2f} of the attention that is usual" in flag.evidence
-    assert named("dropped", flag_trace(trace, FlagRules(expected_tokens=0.5))) == []
+    assert dropped(trace, FlagRules(expected_tokens=0.5)) == []
 
 
 def test_a_target_that_is_too_short_shows_even_where_attention_is_spread_evenly(traced: Traced) -> None:
     trace = traced(BOAT, ("▁das", "▁Boot", "</s>"))
     even = replace(trace, attention={CROSS: np.full((1, 3, 10), 0.1, np.float32)}, norms={})
-    assert named("dropped", flag_trace(even)) == []
-    (flag,) = named("dropped", flag_trace(even, FlagRules(expected_tokens=1.0)))
+    assert dropped(even) == []
+    (flag,) = dropped(even, FlagRules(expected_tokens=1.0))
     assert trace.source.text[slice(*flag.source[0])] == "fisherman mended a broken wooden boat."
 
 
 def test_a_word_of_several_tokens_needs_as_much_for_each(traced: Traced) -> None:
     trace = looking(traced(("▁steam", "ship", "s", "▁here", "</s>"), ("▁Dampf", "▁hier", "</s>")), [0, 3, 4])
-    assert coverage(trace, FlagRules(expected_tokens=1.0))[0] == pytest.approx((0.96 + 5 * 0.01) / 3)
+    assert covered(trace, 1.0)[0] == pytest.approx((0.96 + 5 * 0.01) / 3)
 
 
 def test_what_a_compound_looks_at_piece_by_piece_is_not_dropped(traced: Traced) -> None:
     trace = traced(("▁steam", "▁ship", "▁captain", "▁here", "</s>"), ("▁Dampf", "schiff", "kapitän", "▁hier", "</s>"))
-    assert named("dropped", flag_trace(looking(trace, [0, 1, 2, 3, 4]))) == []
-    (flag,) = named("dropped", flag_trace(looking(trace, [0, 3, 3, 3, 4])))
+    assert dropped(looking(trace, [0, 1, 2, 3, 4])) == []
+    (flag,) = dropped(looking(trace, [0, 3, 3, 3, 4]))
     assert trace.source.text[slice(*flag.source[0])] == "ship captain"
-    (flag,) = named("dropped", flag_trace(looking(trace, [0, 1, 3, 3, 4])))
+    (flag,) = dropped(looking(trace, [0, 1, 3, 3, 4]))
     assert trace.source.text[slice(*flag.source[0])] == "captain"
-    assert named("dropped", flag_trace(looking(trace, [0, 1, 3, 3, 4]), FlagRules(lack=1.1))) == []
+    assert dropped(looking(trace, [0, 1, 3, 3, 4]), FlagRules(lack=1.1)) == []
 
 
 def test_short_words_are_not_missed_but_do_not_end_what_is(traced: Traced) -> None:
     trace = traced(("▁he", "▁has", "▁to", "▁go", "▁sail", "</s>"), ("▁Er", "▁segelt", "</s>"))
-    assert named("dropped", flag_trace(looking(trace, [0, 4, 5]))) == []
+    assert dropped(looking(trace, [0, 4, 5])) == []
     trace = traced(("▁she", "▁sails", "▁to", "▁the", "▁harbour", "</s>"), ("▁Sie", "</s>"))
-    (flag,) = named("dropped", flag_trace(looking(trace, [0, 5]), FlagRules(lack=1.5)))
+    (flag,) = dropped(looking(trace, [0, 5]), FlagRules(lack=1.5))
     assert trace.source.text[slice(*flag.source[0])] == "sails to the harbour"
 
 
@@ -295,36 +304,16 @@ def test_words_that_lack_a_little_each_lack_enough_together(traced: Traced) -> N
     trace = looking(traced(BOAT, BOOT), [0, 1, 2, 3, 4, 7, 8, 9], rest=0.045)
     got = 7 * 0.045 / 0.8
     one = 1 - got / 0.6
-    assert len(named("dropped", flag_trace(trace, FlagRules(lack=2 * one - 0.01)))) == 1
-    assert named("dropped", flag_trace(trace, FlagRules(lack=2 * one + 0.01))) == []
-    assert named("dropped", flag_trace(trace, FlagRules(coverage=got - 0.01, lack=0.01))) == []
+    assert len(dropped(trace, FlagRules(lack=2 * one - 0.01))) == 1
+    assert dropped(trace, FlagRules(lack=2 * one + 0.01)) == []
+    assert dropped(trace, FlagRules(coverage=got - 0.01, lack=0.01)) == []
 
 
-def test_a_run_of_tokens_with_a_low_source_share_is_flagged(traced: Traced) -> None:
-    trace = looking(traced(BOAT, BOOT), [0, 1, 2, 3, 4, 7, 8, 9])
-    share = np.array([0.8, 0.1, 0.2, 0.1, 0.2, 0.7, 0.1, 0.1], np.float32)
-    (flag,) = named("low source share", flag_trace(trace, share=share))
-    assert trace.target.text[slice(*flag.target[0])] == "alte Fischer flickte ein"
-    assert "4 tokens in a row have a source share below 0.25, 0.15 on average" in flag.evidence
-    assert named("low source share", flag_trace(trace, FlagRules(expected_share=0.3), share=share)) == []
-
-
-def test_low_shares_that_are_few_or_belong_to_eos_raise_nothing(traced: Traced) -> None:
-    trace = traced(BOAT, BOOT)
-    share = np.array([0.8, 0.1, 0.2, 0.1, 0.3, 0.1, 0.1, 0.1], np.float32)
-    assert named("low source share", flag_trace(trace, share=share)) == []
-    share[3:] = [0.8, 0.1, 0.1, 0.1, 0.1]
-    assert named("low source share", flag_trace(trace, share=share)) == []
-
-
-def test_there_must_be_a_share_for_each_token(traced: Traced) -> None:
-    with pytest.raises(ValueError, match="7 source shares for 8 target tokens"):
-        flag_trace(traced(BOAT, BOOT), share=np.ones(7, np.float32))
-
-
-def test_a_trace_without_cross_attention_has_the_flags_of_its_text(traced: Traced) -> None:
-    trace = replace(traced(BOAT, BOOT), attention={}, norms={})
-    assert flag_trace(trace) == flag_text(trace.source.text, trace.target.text)
+def test_an_attention_that_reads_a_token_is_of_the_step_after_it(traced: Traced) -> None:
+    trace = looking(traced(("▁ship", "▁here", "</s>"), ("▁Schiff", "▁hier", "</s>")), [2, 0, 1], rest=0.0)
+    weights = trace.attention[CROSS][0]
+    np.testing.assert_allclose(coverage(trace.source, weights, "read", 1.0), [1, 1])
+    np.testing.assert_allclose(coverage(trace.source, weights, "written", 1.0), [1, 0])
 
 
 def test_flags_come_worst_first() -> None:

@@ -1,16 +1,15 @@
 import io
 import json
 import re
-import weakref
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from dragoman.alignment.tokens import Tokens
 from dragoman.inspection.html_file import save_text
-from dragoman.inspection.trace import Trace
+from dragoman.triage.calibration import Calibration, SignalWeight
 from dragoman.triage.ranking import (
     CAVEAT,
     SEVERITY,
@@ -25,15 +24,34 @@ from dragoman.triage.ranking import (
     usual_ratio,
 )
 from dragoman.triage.report_page import mark_spans, report, trace_note
+from dragoman.triage.signals import ModelReadings, Signals
 from dragoman.triage.text_flags import Flag, FlagRules, quote
-
-Traced = Callable[..., Trace]
 
 GOOD = TranslationPair("The man sees the dog.", "Der Mann sieht den Hund.")
 NUMBER = TranslationPair("He has 300 dogs.", "Er hat 500 Hunde.")
 BOTH = TranslationPair("He has 300 dogs.", "Er hat Er hat 500 Hunde.")
 TEXTS = TriageMethod(FlagRules(expected_ratio=1.2), num_lines=34)
 HOSTILE = TranslationPair('<img src=x onerror="a()"> 17 & more', "</article><script>alert(1)</script> 18 & mehr")
+
+
+WEIGHTS = Calibration(
+    model="0123",
+    fitted_on="made up",
+    num_lines=10,
+    bias=-1.0,
+    signals={name: SignalWeight(mean=1.0, scale=0.5, weight=2.0 if name == "nll" else 0.0) for name in Signals._fields},
+)
+
+
+def measured(pair: TranslationPair, nll: float) -> TranslationPair:
+    """A pair with the readings of a made-up model."""
+    words = re.findall(r"\S+", pair.source)
+    spans = tuple(match.span() for match in re.finditer(r"\S+", pair.source))
+    end = (len(pair.source), len(pair.source))
+    source = Tokens(
+        pair.source, tuple(range(len(words) + 1)), (*words, "</s>"), (*spans, end), (*range(len(words)), -1)
+    )
+    return pair._replace(readings=ModelReadings(source, np.full(len(words) + 1, -nll), ()))
 
 
 def drawn(ranked: list[TriageResult], limit: int = 20) -> str:
@@ -47,7 +65,7 @@ def test_the_worst_come_first_and_equals_in_their_order() -> None:
     ranked = rank_pairs([GOOD, NUMBER, GOOD, BOTH, NUMBER])
     assert [one.number for one in ranked] == [4, 2, 5, 1, 3]
     assert [len(one.flags) for one in ranked] == [2, 1, 1, 0, 0]
-    assert ranked[-1].severity == 0
+    assert ranked[-1].score == 0
 
 
 def test_severities_add_up_like_chances() -> None:
@@ -56,25 +74,41 @@ def test_severities_add_up_like_chances() -> None:
     assert combine_severities([]) == 0
 
 
-def test_a_trace_brings_its_own_texts_and_its_shares(traced: Traced) -> None:
-    trace = traced()
-    share = np.array([0.1, 0.2, 0.1, 0.9], np.float32)
-    (one,) = rank_pairs([TranslationPair("other", "texts", trace, share)], FlagRules(low_run=3))
-    assert (one.source, one.target) == (trace.source.text, trace.target.text)
-    assert "low source share" in {flag.name for flag in one.flags}
+def test_the_score_of_a_measured_line_is_its_chance_and_shows_why() -> None:
+    sure, unsure = (measured(GOOD, nll) for nll in (0.2, 3.0))
+    ranked = rank_pairs([sure, unsure], calibration=WEIGHTS)
+    assert [line.number for line in ranked] == [2, 1]
+    first = ranked[0].signals[0]
+    assert (first.name, first.value, first.usual) == ("nll", 3.0, 1.0)
+    assert first.effect == pytest.approx(2.0 * (3.0 - 1.0) / 0.5)
+    log_odds = WEIGHTS.bias + sum(each.effect for each in ranked[0].signals)
+    assert ranked[0].score == pytest.approx(1 / (1 + np.exp(-log_odds)))
+    assert ranked[0].flags == ()
+    assert ranked[0].is_suspect
+    assert not ranked[1].is_suspect
+    assert "-log p per token 3.00 (usual 1.00, +8.0)" in drawn(ranked).replace("\n", "")
+    assert "1 of 2 have a score of at least 0.5; 0 of 2 have flags" in summarise(ranked)
 
 
-def test_traces_may_come_one_by_one(traced: Traced) -> None:
-    def one_by_one() -> Iterator[TranslationPair]:
-        for _ in range(3):
-            trace = traced()
-            gone.append(weakref.ref(trace))
-            yield TranslationPair("", "", trace)
-            del trace
-            assert [kept() is not None for kept in gone[:-1]] == [False] * (len(gone) - 1)
+def test_a_flag_raises_the_score_unless_the_signals_measure_the_same() -> None:
+    number = measured(NUMBER, 0.2)
+    short = measured(TranslationPair("The man sees the dog in the garden of the old house.", "Der Mann"), 0.2)
+    ranked = {line.number: line for line in rank_pairs([number, short, measured(NUMBER, 3.0)], calibration=WEIGHTS)}
+    assert ranked[1].score == 0.5
+    assert [flag.name for flag in ranked[2].flags] == ["length"]
+    assert ranked[2].score < 0.5
+    assert ranked[3].score > 0.9
 
-    gone: list[weakref.ref[Trace]] = []
-    assert len(rank_pairs(one_by_one())) == len(gone) == 3
+
+def test_words_that_got_no_attention_are_dropped() -> None:
+    pair = measured(GOOD, 0.2)
+    assert pair.readings is not None
+    covered = np.ones(len(pair.readings.source.word_spans))
+    covered[2] = 0.0
+    (line,) = rank_pairs(
+        [pair._replace(readings=pair.readings._replace(coverage=covered))], FlagRules(expected_tokens=1)
+    )
+    assert [(flag.name, line.source[slice(*flag.source[0])]) for flag in line.flags] == [("dropped", "sees")]
 
 
 def test_the_usual_ratio_is_the_median_of_enough_pairs() -> None:
@@ -93,7 +127,7 @@ def test_json_lines_hold_everything_and_read_back() -> None:
     assert [TriageResult.model_validate_json(line) for line in lines] == ranked
     assert "Straße" in json_lines(ranked)
     first = json.loads(lines[0])
-    assert set(first) == {"number", "severity", "source", "target", "flags"}
+    assert set(first) == {"number", "score", "source", "target", "signals", "flags"}
 
 
 def test_the_table_fits_into_80_columns_and_says_what_was_seen() -> None:
@@ -108,7 +142,7 @@ def test_the_table_fits_into_80_columns_and_says_what_was_seen() -> None:
 def test_the_table_ends_at_its_limit_and_says_how_many_are_left() -> None:
     shown = drawn(rank_pairs([NUMBER] * 5), limit=2)
     assert shown.count("300 dogs") == 2
-    assert "and 3 more with flags" in shown
+    assert "and 3 more to look at" in shown
 
 
 def test_the_table_is_safe_to_print() -> None:
@@ -154,29 +188,22 @@ def test_the_method_names_every_measure_and_the_model() -> None:
         CAVEAT,
         SEVERITY,
         "Length: 1.20 characters are expected for each of the source, the median of these 34 lines.",
-        "Only texts were compared: dropped words and the source share need a model.",
+        "Only texts were compared: signals and dropped words need a model.",
     ]
-    rules = FlagRules(expected_share=0.6)
-    untraced = {9: "it is long", 7: "it is empty"}
-    lines = "\n".join(TriageMethod(rules, "forced; model 0123", True, untraced, 21, 1234).sentences())
-    for part in (
-        "Model: forced; model 0123.",
-        "a row is the token being written. Where it looked, not why.",
-        "ALTI+ (Ferrando et al., 2022); 0.60 is the median of these 1,234 tokens.",
-        "2 lines; line 7: it is empty.",
-    ):
+    unmeasured = {9: "it is long", 7: "it is empty"}
+    method = TriageMethod(FlagRules(), "forced; model 0123", WEIGHTS, unmeasured=unmeasured, num_lines=21)
+    lines = "\n".join(method.sentences())
+    for part in ("Model: forced; model 0123.", "a ranking, not a chance", "(made up)", "2 lines; line 7: it is empty."):
         assert part in lines
-    without = "\n".join(TriageMethod(rules, "free-running; model 4567").sentences())
-    assert "the mean of all heads of all layers; a row is the token being written" in without
-    assert "not known for this model" in without
-    assert "Judged by the text alone" not in without
+    own = "\n".join(TriageMethod(FlagRules(), "free-running; model 4567", WEIGHTS, is_calibrated=True).sentences())
+    assert "the chance of a bad translation (chrF below 40)" in own
+    assert "Judged by the text alone" not in own
 
 
 def test_what_few_lines_cannot_tell_is_called_a_guess() -> None:
-    lines = TriageMethod(FlagRules(), "free-running; model 4567", has_share=True, num_lines=1).sentences()
+    lines = TriageMethod(FlagRules(), "free-running; model 4567", WEIGHTS, num_lines=1).sentences()
     few = "1 line is too few to know (20 are enough)."
     assert f"Length: 1.00 characters are expected for each of the source, a guess, as {few}" in lines
-    assert lines[-1].endswith(f"2022); 0.50 is taken for usual, as {few}")
     unlike = TriageMethod(FlagRules(expected_ratio=None), num_lines=3).sentences()
     assert "Length: not judged, for the two scripts differ and 3 lines are too few to know (20 are enough)." in unlike
 
@@ -205,10 +232,8 @@ def test_the_page_of_a_trace_says_what_was_flagged_marks_it_and_leads_back() -> 
     assert "<strong>numbers</strong> 0.90: the target lacks &quot;300&quot;" in text
     assert "He has <mark>300</mark> dogs." in text
     assert "Er hat <mark>500</mark> Hunde." in text
-    assert "mean of all heads" not in text
     dropped = one.model_copy(update={"flags": (Flag(name="dropped", severity=0.5, evidence="x", source=((0, 2),)),)})
     assert "<mark>He</mark> has" in trace_note(dropped, "r.html")
-    assert "the mean of all heads of all layers" in trace_note(dropped, "r.html")
     hostile = trace_note(rank_pairs([HOSTILE])[0], "r.html")
     assert "<script" not in hostile
     assert "<img" not in hostile
