@@ -63,6 +63,19 @@ def test_triage_compares_texts(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_triage_ranks_what_a_model_translates(folder: Path) -> None:
+    (folder / "b.en").write_text("A dog sleeps.\nHe paid 300 euros.\n")
+    done = run(folder, "triage", "--source", "b.en", "--html", "b.html", "--json", "b.jsonl", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len((folder / "b.jsonl").read_text().splitlines()) == 2
+    assert "of 2 have a score" in (folder / "b.html").read_text()
+    assert not (folder / "b_traces").exists()
+    done = run(folder, "triage", "--source", "b.en", "--html", "b.html", "--traces", "3")
+    assert done.returncode == 2
+    assert "dragoman[train]" in done.stderr
+
+
+@pytest.mark.slow
 def test_doctor_checks_the_text_and_names_the_rest(folder: Path) -> None:
     done = run(folder, "doctor", "--source", "a.en", "--target", "a.de")
     assert done.returncode == 0, done.stderr
