@@ -156,7 +156,7 @@ def rank_measured(
         unmeasured={number: pair.unmeasured for number, pair in enumerate(pairs, 1) if pair.unmeasured},
         num_lines=sum(bool(pair.source and pair.target) for pair in pairs),
     )
-    return rank_pairs(pairs, rules, known), method
+    return rank_pairs(pairs, rules, known, is_free), method
 
 
 def fit_model(

@@ -109,7 +109,8 @@ class TriageMethod:
 
     def _describe_score(self, calibration: Calibration) -> str:
         bad = f"chrF below {100 * calibration.bad_below:.0f}"
-        raised = f"at least {SUSPECT} where numbers, addresses, copied or repeated words are flagged"
+        raised = f"at least {SUSPECT} where" if self.is_free else "high only where"
+        raised += " numbers, addresses, copied or repeated words are flagged"
         source = f"fitted on {calibration.num_lines:,} lines ({calibration.fitted_on})"
         if self.is_calibrated:
             return f"the chance of a bad translation ({bad}) by the model's signals, {source}; {raised}"
@@ -123,12 +124,17 @@ def pair_signals(pair: TranslationPair, readings: ModelReadings, rules: FlagRule
 
 
 def rank_pairs(
-    pairs: Iterable[TranslationPair], rules: FlagRules = DEFAULT_RULES, calibration: Calibration | None = None
+    pairs: Iterable[TranslationPair],
+    rules: FlagRules = DEFAULT_RULES,
+    calibration: Calibration | None = None,
+    is_free: bool = True,
 ) -> list[TriageResult]:
     """Flag and score all pairs; return the results, most suspicious first, ties in input order.
 
-    With a calibration, the score of a measured pair is the chance that it is bad by its signals; a flag of what the
-    signals do not measure raises it to at least `SUSPECT`. All other pairs have the combined severity of their flags.
+    With a calibration, the score of a measured pair is the chance that it is bad by its signals. A flag of what the
+    signals do not measure raises the score to at least `SUSPECT`. The weights are not for given targets: there the
+    chance counts half, so that it makes no line suspect alone, and is combined with the severity of these flags. All
+    other pairs have the combined severity of their flags.
     """
     ranked = []
     for number, pair in enumerate(pairs, 1):
@@ -142,7 +148,10 @@ def rank_pairs(
             signals = pair_signals(pair, readings, rules)
             values = _explain(signals, calibration)
             score = calibration.chance(signals)
-            if any(flag.name not in IN_SIGNALS for flag in flags):
+            unlike = [flag for flag in flags if flag.name not in IN_SIGNALS]
+            if not is_free:
+                score = 1 - (1 - SUSPECT * score) * (1 - combine_severities(unlike))
+            elif unlike:
                 score = max(score, SUSPECT)
         ranked.append(
             TriageResult(

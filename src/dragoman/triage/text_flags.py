@@ -55,7 +55,7 @@ class FlagRules(Config):
     length_limit: float = Field(1.5, gt=1.0, description="maximum factor between actual and expected length")
     repeated_words: int = Field(4, ge=2, description="minimum length in words of a repeated phrase to flag")
     copied_words: int = Field(4, ge=1, description="minimum number of consecutive copied words to flag")
-    coverage: float = Field(0.6, gt=0.0, description="fraction of expected attention below which a word has a deficit")
+    coverage: float = Field(0.3, gt=0.0, description="fraction of expected attention below which a word has a deficit")
     lack: float = Field(0.5, gt=0.0, description="minimum total deficit of consecutive words to flag, in words")
 
 

@@ -39,7 +39,7 @@ def covered(trace: Trace, expected: float | None = None) -> np.ndarray:
 
 
 def dropped(trace: Trace, rules: FlagRules | None = None) -> list[Flag]:
-    rules = rules or FlagRules()
+    rules = rules or FlagRules(coverage=0.6)
     return list(check_dropped(trace.source, covered(trace, rules.expected_tokens), rules))
 
 
@@ -264,16 +264,16 @@ def test_what_is_usual_decides_how_much_is_little(traced: Traced) -> None:
     trace = looking(traced(BOAT, BOOT), [0, 1, 2, 3, 4, 7, 8, 9], rest=0.05)
     got = 7 * 0.05
     assert covered(trace, 1.25)[5:7] == pytest.approx([got / 1.25] * 2)
-    (flag,) = dropped(trace, FlagRules(expected_tokens=1.25))
+    (flag,) = dropped(trace, FlagRules(expected_tokens=1.25, coverage=0.6))
     assert f"{got / 1.25:.2f} of the attention that is usual" in flag.evidence
-    assert dropped(trace, FlagRules(expected_tokens=0.5)) == []
+    assert dropped(trace, FlagRules(expected_tokens=0.5, coverage=0.6)) == []
 
 
 def test_a_target_that_is_too_short_shows_even_where_attention_is_spread_evenly(traced: Traced) -> None:
     trace = traced(BOAT, ("▁das", "▁Boot", "</s>"))
     even = replace(trace, attention={CROSS: np.full((1, 3, 10), 0.1, np.float32)}, norms={})
     assert dropped(even) == []
-    (flag,) = dropped(even, FlagRules(expected_tokens=1.0))
+    (flag,) = dropped(even, FlagRules(expected_tokens=1.0, coverage=0.6))
     assert trace.source.text[slice(*flag.source[0])] == "fisherman mended a broken wooden boat."
 
 
@@ -289,14 +289,14 @@ def test_what_a_compound_looks_at_piece_by_piece_is_not_dropped(traced: Traced) 
     assert trace.source.text[slice(*flag.source[0])] == "ship captain"
     (flag,) = dropped(looking(trace, [0, 1, 3, 3, 4]))
     assert trace.source.text[slice(*flag.source[0])] == "captain"
-    assert dropped(looking(trace, [0, 1, 3, 3, 4]), FlagRules(lack=1.1)) == []
+    assert dropped(looking(trace, [0, 1, 3, 3, 4]), FlagRules(coverage=0.6, lack=1.1)) == []
 
 
 def test_short_words_are_not_missed_but_do_not_end_what_is(traced: Traced) -> None:
     trace = traced(("▁he", "▁has", "▁to", "▁go", "▁sail", "</s>"), ("▁Er", "▁segelt", "</s>"))
     assert dropped(looking(trace, [0, 4, 5])) == []
     trace = traced(("▁she", "▁sails", "▁to", "▁the", "▁harbour", "</s>"), ("▁Sie", "</s>"))
-    (flag,) = dropped(looking(trace, [0, 5]), FlagRules(lack=1.5))
+    (flag,) = dropped(looking(trace, [0, 5]), FlagRules(coverage=0.6, lack=1.5))
     assert trace.source.text[slice(*flag.source[0])] == "sails to the harbour"
 
 
@@ -304,8 +304,8 @@ def test_words_that_lack_a_little_each_lack_enough_together(traced: Traced) -> N
     trace = looking(traced(BOAT, BOOT), [0, 1, 2, 3, 4, 7, 8, 9], rest=0.045)
     got = 7 * 0.045 / 0.8
     one = 1 - got / 0.6
-    assert len(dropped(trace, FlagRules(lack=2 * one - 0.01))) == 1
-    assert dropped(trace, FlagRules(lack=2 * one + 0.01)) == []
+    assert len(dropped(trace, FlagRules(coverage=0.6, lack=2 * one - 0.01))) == 1
+    assert dropped(trace, FlagRules(coverage=0.6, lack=2 * one + 0.01)) == []
     assert dropped(trace, FlagRules(coverage=got - 0.01, lack=0.01)) == []
 
 

@@ -98,6 +98,12 @@ def test_a_flag_raises_the_score_unless_the_signals_measure_the_same() -> None:
     assert [flag.name for flag in ranked[2].flags] == ["length"]
     assert ranked[2].score < 0.5
     assert ranked[3].score > 0.9
+    (given,) = rank_pairs([number], calibration=WEIGHTS, is_free=False)
+    log_odds = WEIGHTS.bias + sum(each.effect for each in given.signals)
+    assert given.score == pytest.approx(1 - (1 - 0.5 / (1 + np.exp(-log_odds))) * (1 - 0.9))
+    (given,) = rank_pairs([measured(GOOD, 9.0)], calibration=WEIGHTS, is_free=False)
+    assert 0.49 < given.score < 0.5
+    assert not given.is_suspect
 
 
 def test_words_that_got_no_attention_are_dropped() -> None:
