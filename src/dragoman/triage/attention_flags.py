@@ -11,8 +11,8 @@ from numpy import ndarray
 from dragoman.alignment.links import word_map
 from dragoman.alignment.tokens import Tokens
 from dragoman.bundle.alignment_head import Rows
+from dragoman.triage.model_signals import Weights
 from dragoman.triage.numerals import TextSpan
-from dragoman.triage.signals import Weights
 from dragoman.triage.text_flags import DEFAULT_RULES, Flag, FlagRules, count, quote
 
 Coverage = Float[ndarray, " source_words"]

@@ -16,7 +16,7 @@ from numpy import ndarray
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.triage.signals import Signals
+from dragoman.triage.model_signals import Signals
 
 BAD_BELOW: Final = 0.4
 """A translation with a lower chrF, from 0 to 1, is bad."""

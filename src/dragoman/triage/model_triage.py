@@ -23,6 +23,7 @@ from dragoman.translation.results import SentenceTranslation
 from dragoman.translation.translator import LONGEST_SOURCE, Translator
 from dragoman.triage.attention_flags import coverage
 from dragoman.triage.calibration import FEWEST, Calibration, fit_calibration, load_calibration
+from dragoman.triage.model_signals import ModelReadings, Signals, Weights, chrf, measure_entropy, measure_uncovered
 from dragoman.triage.ranking import (
     ENOUGH,
     TranslationPair,
@@ -32,7 +33,6 @@ from dragoman.triage.ranking import (
     rank_pairs,
     usual_ratio,
 )
-from dragoman.triage.signals import ModelReadings, Signals, Weights, chrf, measure_entropy, measure_uncovered
 from dragoman.triage.text_flags import FlagRules
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dragoman.config import Config
 from dragoman.inspection.labels import clean
 from dragoman.triage.attention_flags import check_dropped
 from dragoman.triage.calibration import Calibration
-from dragoman.triage.signals import LABELS, ModelReadings, Signals
+from dragoman.triage.model_signals import LABELS, ModelReadings, Signals
 from dragoman.triage.text_flags import DEFAULT_RULES, Flag, FlagRules, count, flag_text, sort_flags
 
 ENOUGH: Final = 20

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.bundle import open_bundle
 from dragoman.triage.calibration import Calibration, fit_calibration, fit_logistic, load_calibration
-from dragoman.triage.signals import Signals
+from dragoman.triage.model_signals import Signals
 
 
 def draw_lines(count: int = 4000) -> tuple[list[Signals], np.ndarray]:

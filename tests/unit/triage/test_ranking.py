@@ -10,6 +10,7 @@ from rich.console import Console
 from dragoman.alignment.tokens import Tokens
 from dragoman.inspection.html_file import save_text
 from dragoman.triage.calibration import Calibration, SignalWeight
+from dragoman.triage.model_signals import ModelReadings, Signals
 from dragoman.triage.ranking import (
     CAVEAT,
     SEVERITY,
@@ -24,7 +25,6 @@ from dragoman.triage.ranking import (
     usual_ratio,
 )
 from dragoman.triage.report_page import mark_spans, report, trace_note
-from dragoman.triage.signals import ModelReadings, Signals
 from dragoman.triage.text_flags import Flag, FlagRules, quote
 
 GOOD = TranslationPair("The man sees the dog.", "Der Mann sieht den Hund.")

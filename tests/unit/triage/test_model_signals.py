@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
-from dragoman.triage.signals import (
+from dragoman.triage.model_signals import (
     chrf,
     measure_disagreement,
     measure_entropy,
