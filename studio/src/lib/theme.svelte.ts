@@ -4,6 +4,7 @@ import { colourTable } from "./ramp";
 class Theme {
   isDark = $state(false);
   readonly table = $derived(colourTable(this.isDark));
+  readonly signedTable = $derived(colourTable(this.isDark, true));
 
   constructor() {
     const query = matchMedia("(prefers-color-scheme: dark)");
