@@ -5,7 +5,7 @@ scripts/studio calls it: python scripts/studio_inputs.py FOLDER
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from dragoman.inspection.cell import CellExplanation
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.view import MapChoice, choose, labels, target_mode
+from dragoman.inspection.view import Head, MapChoice, choose, labels, target_mode
 from dragoman.studio.studio_app import openapi_document
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
@@ -29,6 +29,15 @@ CHOICES = (
     MapChoice("decoder", -1, "mean", "read", "attention"),
     MapChoice("decoder", 0, 1, "written", "attention", hide_sinks=True),
 )
+PAIRS = (
+    ("pair-tokens.trace", MapChoice("cross", 0, 0, "written", "attention"), 0),
+    ("pair-tokens.trace", MapChoice("cross", 0, "mean", "read", "attention"), "mean"),
+    ("pair-tokens.trace", MapChoice("decoder", 0, 1, "written", "attention"), 1),
+    ("pair-tokens.trace", MapChoice("cross", 0, 1, "written", "attention", hide_sinks=True), 1),
+    ("pair-words.trace", MapChoice("cross", 0, 1, "written", "attention", by_word=True), 0),
+    ("pair-words.trace", MapChoice("cross", 0, "mean", "read", "attention", by_word=True, hide_sinks=True), "mean"),
+)
+"""A trace to compare with schema-1.trace, a map of that, and the nearest head of the other."""
 FACTORS = (0.25, 0.5, 1.0, 2.0, 10.0)
 """The divisors of a cell's scores, as multiples of the model's own."""
 
@@ -40,7 +49,8 @@ def main() -> None:
     traces = {path.name: _numbers(Trace.load(path)) for path in sorted(GOLDEN.glob("schema-*.trace"))}
     cells = json.loads((GOLDEN / "cells.json").read_text(encoding="utf-8"))
     numbers = {name: _cell_numbers(CellExplanation.model_validate_json(json.dumps(cells[name]))) for name in cells}
-    _write(folder / "expected.json", _lines({**traces, "cells": numbers}))
+    comparisons = [_comparison(*pair) for pair in PAIRS]
+    _write(folder / "expected.json", _lines({**traces, "cells": numbers, "comparisons": comparisons}))
 
 
 def _numbers(trace: Trace) -> dict[str, Any]:
@@ -69,6 +79,25 @@ def _map(trace: Trace, choice: MapChoice) -> dict[str, Any]:
     }
 
 
+def _comparison(name: str, choice: MapChoice, head: Head) -> dict[str, Any]:
+    """Return the difference of two maps; a row that is empty in one of them is empty here."""
+    first, second = Trace.load(GOLDEN / "schema-1.trace"), Trace.load(GOLDEN / name)
+    a, b = choice.view(first), replace(choice, head=head).view(second)
+    difference = a.matrix - b.matrix
+    empty_rows = sorted({*a.empty_rows, *b.empty_rows})
+    difference[empty_rows] = 0
+    return {
+        **asdict(choice),
+        "other": name,
+        "other_head": head,
+        "row_labels": a.rows,
+        "column_labels": a.columns,
+        "empty_rows": empty_rows,
+        "largest": _round(float(abs(difference).max())),
+        "values": [_round(value) for value in difference.flatten().tolist()],
+    }
+
+
 def _cell_numbers(cell: CellExplanation) -> dict[str, Any]:
     """Return the weights under several divisors, with entropy, and what the cell's chain of steps has to show."""
     scores, visible = np.array([key.score for key in cell.keys]), np.array([key.mark != "hidden" for key in cell.keys])
@@ -90,7 +119,7 @@ def _round(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _lines(traces: dict[str, dict[str, Any]]) -> str:
+def _lines(traces: dict[str, Any]) -> str:
     """Return JSON with one map per line, so that a difference can be read."""
     text = json.dumps(traces, ensure_ascii=False)
     return text.replace('{"kind": ', '\n{"kind": ')

@@ -32,6 +32,12 @@ describe("the address", () => {
     expect(formatState(parseState(fragment))).toBe(fragment);
   });
 
+  it("keeps the two models of Compare, and whose translation they write", () => {
+    const fragment = "view=compare&model=a&other=b+c&traced=other&text=Two&kind=cross&layer=1&head=0";
+    expect(formatState(parseState(fragment))).toBe(fragment);
+    expect(formatState(parseState("view=compare&model=a&traced=toString"))).not.toMatch(/other|traced/);
+  });
+
   it("is read with care", () => {
     const state = parseState("#view=none&layer=-1&head=x&prefix=1.b&cell=1&beam=0&rows=toString&divisor=0&step=-1");
     expect(state).toMatchObject({ view: "see", choice: {}, prefix: [], cell: null, beam: null, target: null, divisor: null, step: null });

@@ -9,6 +9,7 @@ import { openTrace, type Trace } from "../lib/trace";
 
 type Schemas = components["schemas"];
 export type StudioInfo = Schemas["StudioInfo"];
+export type ModelInfo = Schemas["StudioModelInfo"];
 export type RunInfo = Schemas["StudioRunInfo"];
 export type TraceRequest = Schemas["TraceRequest"];
 export type CounterfactualCounts = Schemas["CounterfactualCounts"];

@@ -1,8 +1,9 @@
 // The state of the studio as the fragment of its address.
 import { formatHeads, parseHeads, type HeadName } from "./heads";
+import type { Selection } from "./selection.svelte";
 import type { Choice } from "./view";
 
-export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "watch"] as const;
+export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "compare", "watch"] as const;
 export type View = (typeof VIEWS)[number];
 /** What the view of a run shows. */
 export interface WatchState {
@@ -20,6 +21,10 @@ export interface StudioState extends WatchState {
   text: string;
   /** null: the model's own translation. */
   target: string | null;
+  /** The second model of Compare; "": the first that is not the chosen one. */
+  other: string;
+  /** Whose translation both models of Compare trace. */
+  traced: "own" | "other";
   beam: number | null;
   prefix: number[];
   off: HeadName[];
@@ -32,6 +37,11 @@ export interface StudioState extends WatchState {
   divisor: number | null;
   /** The step that the Cell screen shows; null: its first. */
   step: number | null;
+}
+
+/** Return what a selection adds to the address. */
+export function chosenOf({ choice: { byWord, hideSinks, ...choice }, row, column }: Selection): { choice: Partial<Choice>; cell: [number, number] } {
+  return { choice: { ...choice, ...(byWord ? { byWord } : {}), ...(hideSinks ? { hideSinks } : {}) }, cell: [row, column] };
 }
 
 export function parseState(fragment: string): StudioState {
@@ -56,6 +66,8 @@ export function parseState(fragment: string): StudioState {
     model: get("model"),
     text: get("text"),
     target: fields.has("target") ? get("target") : null,
+    other: get("other"),
+    traced: oneOf("traced", ["own", "other"]) ?? "own",
     beam: number("beam") || null,
     prefix: /^\d+(\.\d+)*$/.test(get("prefix")) ? get("prefix").split(".").map(Number) : [],
     off: parseHeads(get("off")),
@@ -75,6 +87,8 @@ export function formatState(state: StudioState): string {
     ["at", state.view === "watch" && state.at],
     ["sentence", state.view === "watch" && state.sentence > 0 && state.sentence + 1],
     ["model", state.model],
+    ["other", state.view === "compare" && (state.other || null)],
+    ["traced", state.view === "compare" && state.traced === "other" && state.traced],
     ["text", state.text],
     ["target", state.target],
     ["beam", state.beam],
