@@ -56,6 +56,16 @@ def test_the_studio_gets_the_types_and_numbers_of_this_version(tmp_path: Path) -
         )
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), reason="no chromium")
+def test_studio_pictures_draws_a_screen_in_both_sizes(tmp_path: Path) -> None:
+    run(sys.executable, SCRIPTS / "studio_pictures.py", tmp_path, "--only", "studio", "studio-compare-bad-phone")
+    pictures = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    widths = {name: int.from_bytes(data[16:20]) for name, data in pictures.items()}
+    assert widths == {"studio.png": 1440, "studio-compare-bad-phone.png": 390}
+    assert all(len(data) > 10_000 for data in pictures.values())  # more than one colour
+
+
 def test_studio_without_node_says_so(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
