@@ -24,7 +24,7 @@ class CellRow(Config):
     mark: Literal["", "explained", "hidden"]
 
 
-class CellTable(Config):
+class CellNumbers(Config):
     """A table of numbers with a label for each row."""
 
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class CellStep(Config):
     why: str
     section: str = Field(description="section of the paper that describes the step")
     formula: str
-    blocks: tuple[str | CellTable, ...]
+    blocks: tuple[str | CellNumbers, ...]
 
 
 class CellKey(Config):
@@ -120,8 +120,8 @@ def _step(step: "Step") -> CellStep:
     )
 
 
-def _table(table: "Table") -> CellTable:
-    return CellTable(
+def _table(table: "Table") -> CellNumbers:
+    return CellNumbers(
         columns=table.columns,
         rows=tuple(map(_row, table.rows)),
         total=None if table.total is None else _row(table.total),

@@ -3,7 +3,7 @@ import type { components } from "./api";
 import { range, sum } from "./trace";
 
 export type CellExplanation = components["schemas"]["CellExplanation"];
-export type CellTable = components["schemas"]["CellTable"];
+export type CellNumbers = components["schemas"]["CellNumbers"];
 export type CellStep = components["schemas"]["CellStep"];
 
 /** One step of the chain, with the numbers of one key; without numbers if the step has none. */
@@ -78,6 +78,6 @@ export function chainOf({ steps }: CellExplanation, key: number): Link[] {
   });
 }
 
-function tablesOf(blocks: CellStep["blocks"]): CellTable[] {
-  return blocks.filter((block): block is CellTable => typeof block !== "string");
+function tablesOf(blocks: CellStep["blocks"]): CellNumbers[] {
+  return blocks.filter((block): block is CellNumbers => typeof block !== "string");
 }

@@ -22,7 +22,7 @@ def flatten(commands: dict[str, Any], before: str = "") -> dict[str, Any]:
 COMMANDS = flatten(typer.main.get_group(app).commands)
 
 READ = {"--source", "--target", "--pairs", "--reference", "--input", "--gold", "--texts", "--trace", "--keys"}
-READ |= {"--held-out-source", "--held-out-target", "--held-out-pairs", "--glossary", "--keep-source"}
+READ |= {"--held-out-source", "--held-out-target", "--held-out-pairs", "--glossary", "--keep-source", "--dev"}
 WRITTEN = {"--output", "--json", "--html", "--csv", "--moses", "--save", "--grid"}
 """A second file of a command is named by its format or content."""
 

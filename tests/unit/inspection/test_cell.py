@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dragoman.bundle import open_bundle
-from dragoman.inspection.cell import CellExplanation, CellTable, describe_cell
+from dragoman.inspection.cell import CellExplanation, CellNumbers, describe_cell
 from dragoman.inspection.explanation import explain
 from dragoman.inspection.explanation.worksheet import Table, format_number
 from dragoman.inspection.inspector import Inspector
@@ -83,7 +83,7 @@ def test_every_printed_number_of_the_explanation_is_there_and_whole_vectors_too(
         assert ours.short
         for block, original in zip(ours.blocks, step.blocks, strict=True):
             if isinstance(original, Table):
-                assert isinstance(block, CellTable)
+                assert isinstance(block, CellNumbers)
                 printed = [[format_number(number) for number in row.cells] for row in original.rows]
                 assert [list(row.cells) for row in block.rows] == printed
     vectors = [row.whole for step in cell.steps for block in step.blocks if not isinstance(block, str)
