@@ -31,7 +31,7 @@ def fill_page(template: str, style: str, script: str, **parts: str) -> str:
 
 
 def viewer_page(script: str, data_id: str, data: str, *, heading: str, title: str, note: str, unscripted: str) -> str:
-    """Return a page with a viewer of the studio, `parts`, `evolution` or `explain`, and its data.
+    """Return a page with a viewer of the studio, `parts`, `evolution`, `explain` or `triage`, and its data.
 
     All other parts are HTML; `unscripted` is shown where scripts are switched off.
     """

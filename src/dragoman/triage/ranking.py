@@ -17,7 +17,7 @@ from dragoman.inspection.labels import clean
 from dragoman.triage.attention_flags import check_dropped
 from dragoman.triage.calibration import Calibration
 from dragoman.triage.model_signals import LABELS, ModelReadings, Signals
-from dragoman.triage.text_flags import DEFAULT_RULES, Flag, FlagRules, count, flag_text, sort_flags
+from dragoman.triage.text_flags import DEFAULT_RULES, MEANING, Flag, FlagRules, count, flag_text, sort_flags
 
 ENOUGH: Final = 20
 """The minimum number of lines for measuring expected values, such as the length ratio."""
@@ -116,6 +116,32 @@ class TriageMethod:
             return f"the chance of a bad translation ({bad}) by the model's signals, {source}; {raised}"
         compared = "these lines are compared with each other" if self.num_lines >= ENOUGH else "do not trust its size"
         return f"a ranking, not a chance, as its weights were {source} for other translations: {compared}; {raised}"
+
+
+class TriageReport(Config):
+    """A ranking with all that a page shows of it."""
+
+    summary: str
+    caveat: str
+    method: tuple[str, ...] = Field(description="sentences that describe the method")
+    suspect: float = Field(description="score from which a line is suspect")
+    labels: dict[str, str] = Field(description="names of the signals for people, by name")
+    meanings: dict[str, str] = Field(description="what each flag means, by name")
+    lines: tuple[TriageResult, ...] = Field(description="all lines, most suspicious first")
+
+
+def make_report(ranked: Sequence[TriageResult], method: TriageMethod) -> TriageReport:
+    """Return the report of a ranking."""
+    caveat, *sentences = method.sentences()
+    return TriageReport(
+        summary=summarise(ranked),
+        caveat=caveat,
+        method=tuple(map(clean, sentences)),
+        suspect=SUSPECT,
+        labels=LABELS,
+        meanings=dict(MEANING),
+        lines=tuple(ranked),
+    )
 
 
 def pair_signals(pair: TranslationPair, readings: ModelReadings, rules: FlagRules) -> Signals:

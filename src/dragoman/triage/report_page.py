@@ -1,37 +1,35 @@
-"""The triage report: one self-contained HTML file with flagged lines, marked spans and links to traces."""
+"""The triage report: one self-contained HTML file with the studio's list of all lines, and links to traces."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Final
 from urllib.parse import quote
 
-from dragoman.inspection.html_file import allowed
+from dragoman.inspection.html_file import embedded, viewer_page
 from dragoman.inspection.labels import clean
 from dragoman.triage.numerals import TextSpan
-from dragoman.triage.ranking import CAVEAT, TriageMethod, TriageResult, describe_signals, summarise
-from dragoman.triage.text_flags import MEANING
+from dragoman.triage.ranking import TriageMethod, TriageReport, TriageResult, describe_signals, make_report
 
+TITLE: Final = "Translations to look at"
 NOTHING: Final = "<em>nothing</em>"
-MOST_LINKS: Final = 12
-"""The maximum number of lines that are linked for each flag."""
 
 
 def report(ranked: Sequence[TriageResult], method: TriageMethod, pages: Mapping[int, str] | None = None) -> str:
-    """Return an HTML report of all flagged lines, in ranked order; `pages` maps line numbers to trace pages."""
-    folder = files("dragoman.triage")
-    template, style = ((folder / f"report_page.{kind}").read_text("utf-8") for kind in ("html", "css"))
-    return Template(template).substitute(
-        title="Translations to look at",
-        summary=escape(summarise(ranked).partition(":")[0]),
-        caveat=escape(CAVEAT),
-        style=style,
-        style_hash=allowed(style),
-        flags=_flag_table(ranked),
-        account="".join(f"<li>{escape(clean(sentence))}</li>" for sentence in method.sentences()[1:]),
-        articles="\n".join(_article(line, (pages or {}).get(line.number)) for line in ranked if line.is_suspect),
+    """Return an HTML report of all lines; `pages` maps line numbers to trace pages.
+
+    Without scripts, it shows the suspect lines as a table.
+    """
+    links = {number: quote(page) for number, page in (pages or {}).items()}
+    content = make_report(ranked, method)
+    return viewer_page(
+        "triage",
+        "dragoman-triage",
+        embedded({"report": content.model_dump(mode="json"), "pages": links}),
+        heading=TITLE,
+        title=TITLE,
+        note="",
+        unscripted=_plain_report(content, links),
     )
 
 
@@ -67,28 +65,23 @@ def _mark_flags(line: TriageResult) -> tuple[str, str]:
     return source, mark_spans(line.target, [span for flag in line.flags for span in flag.target])
 
 
-def _flag_table(ranked: Sequence[TriageResult]) -> str:
-    """Return an HTML table of the flags: meaning, number of lines, and links to the worst lines."""
-    rows = ""
-    for name, meaning in MEANING.items():
-        numbers = [line.number for line in ranked if name in {flag.name for flag in line.flags}]
-        links = ", ".join(f'<a href="#line-{number}">{number}</a>' for number in numbers[:MOST_LINKS])
-        more = ", …" if len(numbers) > MOST_LINKS else ""
-        cells = f"<td>{len(numbers):,}</td><td>{escape(meaning)}<br>line {links}{more}</td>"
-        rows += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>' if numbers else ""
-    heading = "<caption>Flags, and the worst lines of each</caption>"
-    columns = "".join(f'<th scope="col">{name}</th>' for name in ("flag", "lines", "what was seen"))
-    return f"<table>{heading}<thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+def _plain_report(content: TriageReport, links: Mapping[int, str]) -> str:
+    """Return the suspect lines as an HTML table, which is readable without scripts."""
+    suspect = [line for line in content.lines if line.is_suspect]
+    method = "".join(f"<li>{escape(sentence)}</li>" for sentence in content.method)
+    advice = "Scripts are switched off: these are the lines to look at; the other lines need scripts to be shown."
+    start = f"<p>{advice}</p>\n<p>{escape(content.summary)}.</p>\n<p>{escape(content.caveat)}</p>\n<ul>{method}</ul>\n"
+    columns = "".join(f'<th scope="col">{name}</th>' for name in ("line", "score", "source and target", "evidence"))
+    rows = "\n".join(_row(line, links.get(line.number)) for line in suspect)
+    return f"{start}<table><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>" if suspect else start
 
 
-def _article(line: TriageResult, page: str | None) -> str:
-    source, target = _mark_flags(line)
-    link = f'<p><a href="{escape(quote(page))}">Open the trace of line {line.number}</a></p>' if page else ""
-    heading = f"Line {line.number}: score {line.score:.2f}"
+def _row(line: TriageResult, link: str | None) -> str:
+    texts = "".join(f'<p dir="auto">{text or NOTHING}</p>' for text in _mark_flags(line))
+    trace = f'<p><a href="{escape(link)}">Open the trace of line {line.number}</a></p>' if link else ""
     return (
-        f'<article id="line-{line.number}" aria-labelledby="heading-{line.number}">'
-        f'<h2 id="heading-{line.number}">{heading}</h2><dl><dt>Source</dt><dd dir="auto">{source or NOTHING}</dd>'
-        f'<dt>Target</dt><dd dir="auto">{target or NOTHING}</dd></dl><ul>{_flag_list(line)}</ul>{link}</article>'
+        f'<tr id="line-{line.number}"><th scope="row">{line.number}</th><td>{line.score:.2f}</td>'
+        f"<td>{texts}{trace}</td><td><ul>{_flag_list(line)}</ul></td></tr>"
     )
 
 

@@ -17,7 +17,7 @@ def packed(*names: str) -> int:
 
 def test_all_files_are_served_and_no_others_are_there() -> None:
     served = {name for name, _ in [*FILES.values(), *PAGE.values()]}
-    in_files = {f"{page}.{kind}" for page in ("evolution", "explain") for kind in ("js", "css")}
+    in_files = {f"{page}.{kind}" for page in ("evolution", "explain", "triage") for kind in ("js", "css")}
     assert served | in_files == {path.name for path in STATIC.iterdir()}
     assert create_app({}, "", frozenset())
 
@@ -26,7 +26,7 @@ def test_the_sizes_are_within_the_budgets() -> None:
     assert packed("parts.js") <= 50_000
     assert packed("service.html", "service.css", "service.js") <= 25_000
     assert packed(*(name for name, _ in FILES.values())) <= 120_000
-    assert all(packed(f"{page}.js", f"{page}.css") <= 60_000 for page in ("evolution", "explain"))
+    assert all(packed(f"{page}.js", f"{page}.css") <= 60_000 for page in ("evolution", "explain", "triage"))
 
 
 def test_nothing_comes_from_elsewhere() -> None:
