@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { formatCommand, formatExplain, quote } from "../src/lib/command";
+import { formatCommand, formatExplain, formatTriage, quote } from "../src/lib/command";
 import { formatHeads, interventionsOf, parseHeads, toggleHead } from "../src/lib/heads";
 import { decodeHalf, readSafetensors } from "../src/lib/safetensors";
 import { formatState, parseState } from "../src/lib/state";
+import { WHOLE_LIST } from "../src/lib/triage";
 import { fromBase64 } from "../src/lib/base64";
 import { formatPercent, formatWeight, labelWidth, show } from "../src/lib/view";
 
@@ -36,6 +37,16 @@ describe("the address", () => {
     const fragment = "view=compare&model=a&other=b+c&traced=other&text=Two&kind=cross&layer=1&head=0";
     expect(formatState(parseState(fragment))).toBe(fragment);
     expect(formatState(parseState("view=compare&model=a&traced=toString"))).not.toMatch(/other|traced/);
+  });
+
+  it("keeps the filter and the order of a triage, in its view alone", () => {
+    const fragment = "view=triage&model=demo&find=a+%26+b&flag=numbers&least=0.5&sort=worst_nll&page=3";
+    expect(parseState(fragment).list).toEqual({ find: "a & b", flag: "numbers", least: 0.5, sort: "worst_nll", page: 2 });
+    expect(formatState(parseState(fragment)).replace("&text=", "")).toBe(fragment);
+    expect(formatState({ ...parseState(fragment), view: "see" })).not.toContain("numbers");
+    expect(parseState("view=triage&least=-1&page=0").list).toEqual(WHOLE_LIST);
+    expect(formatTriage("demo")).toBe("dragoman triage --source FILE --html report.html");
+    expect(formatTriage("my run")).toBe("dragoman triage --source FILE --model 'my run' --html report.html");
   });
 
   it("is read with care", () => {

@@ -11,6 +11,7 @@ from dragoman.inspection.interventions import Intervention
 
 MAX_CHARACTERS: Final = 5000
 MAX_BEAM: Final = 32
+MAX_LINES: Final = 2000
 
 
 class TraceRequest(Config):
@@ -26,6 +27,22 @@ class TraceRequest(Config):
     interventions: tuple[Annotated[Intervention, Field(discriminator="do")], ...] = Field(
         (), description="changes of the model's attention, applied in order"
     )
+
+
+class TriageRequest(Config):
+    """Sentences to translate, and to rank by signs of errors."""
+
+    model: str = Field(description="name of a model of the studio")
+    sources: tuple[Annotated[str, Field(max_length=MAX_CHARACTERS)], ...] = Field(
+        min_length=1, max_length=MAX_LINES, description="sentences to translate"
+    )
+
+
+class TriageProgress(Config):
+    """The lines of a triage that are done; the data of server-sent events named `progress`."""
+
+    done: int
+    total: int
 
 
 class StudioModelInfo(Config):

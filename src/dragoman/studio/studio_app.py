@@ -7,6 +7,7 @@ no secrets and need none.
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import quote
@@ -36,8 +37,12 @@ from dragoman.studio.schemas import (
     RunState,
     StudioInfo,
     TraceRequest,
+    TriageProgress,
+    TriageRequest,
 )
 from dragoman.studio.tracing import StudioModel, TraceCache, UnknownTraceError, has_torch
+from dragoman.studio.triage_stream import stream_triage
+from dragoman.triage.ranking import TriageReport
 from dragoman.version import __version__
 
 FILES: Final = {
@@ -75,6 +80,7 @@ def create_app(
     """
     app = _create_routes(models, TraceCache(), runs or {})
     _add_run_routes(app, runs or {}, is_closing)
+    _add_triage_route(app, models, is_closing)
     return StudioMiddleware(app, token, hosts)
 
 
@@ -82,10 +88,11 @@ def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document of the API, with all else that pages read: trace files, and the service's answers."""
     app = _create_routes({}, TraceCache(), {})
     _add_run_routes(app, {}, lambda: True)
+    _add_triage_route(app, {}, lambda: True)
     document = app.openapi()
-    for kind in (TraceHeader, ModelList, ServiceResponse, LogPage, RunState):
+    for kind in (TraceHeader, ModelList, ServiceResponse, LogPage, RunState, TriageProgress, TriageReport):
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-        document["components"]["schemas"] |= {**schema.pop("$defs"), kind.__name__: schema}
+        document["components"]["schemas"] |= {**schema.pop("$defs", {}), kind.__name__: schema}
     document["info"]["version"] = ""  # a new version alone does not change the generated types
     return document
 
@@ -108,9 +115,7 @@ def _create_routes(models: Mapping[str, StudioModel], traces: TraceCache, runs: 
 
     @app.post("/api/traces", responses=_ERRORS | _BINARY, response_class=Response)
     def trace(request: TraceRequest) -> Response:
-        if request.model not in models:
-            raise ValueError(f"there is no model {request.model!r}: choose from {', '.join(models)}")
-        model = models[request.model]
+        model = _find_model(models, request.model)
         trace_id, found = traces.trace(model, request)
         headers = {TRACE_ID: trace_id}
         text = model.prefix_text(request.prefix) if request.prefix else ""
@@ -163,6 +168,19 @@ def _add_run_routes(app: FastAPI, runs: Mapping[str, WatchedRun], is_closing: Ca
     @app.get("/api/runs/{name}/traces/{snapshot}/{sentence}", responses=_ERRORS | _BINARY, response_class=Response)
     def probe_trace(name: str, snapshot: str, sentence: int) -> Response:
         return Response(find(name).trace(snapshot, sentence), media_type=TRACE_TYPE)
+
+
+def _add_triage_route(app: FastAPI, models: Mapping[str, StudioModel], is_closing: Callable[[], bool]) -> None:
+    @app.post("/api/triage", responses=_ERRORS, response_class=StreamingResponse)
+    async def triage(request: TriageRequest) -> StreamingResponse:
+        work = partial(_find_model(models, request.model).triage, request.sources)
+        return StreamingResponse(stream_triage(work, is_closing), media_type="text/event-stream")
+
+
+def _find_model(models: Mapping[str, StudioModel], name: str) -> StudioModel:
+    if name not in models:
+        raise ValueError(f"there is no model {name!r}: choose from {', '.join(models)}")
+    return models[name]
 
 
 def _send_file(name: str, media_type: str) -> Callable[[], Awaitable[Response]]:

@@ -3,6 +3,7 @@
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -15,11 +16,14 @@ from dragoman.decoding.options import SearchOptions
 from dragoman.device import AUTO
 from dragoman.inspection.cell import CellExplanation, describe_cell
 from dragoman.inspection.export_trace import trace_export
+from dragoman.io.progress import Progress
 from dragoman.studio.schemas import CounterfactualCounts, StudioModelInfo, TraceRequest
 
 if TYPE_CHECKING:
     from dragoman.inspection.inspector import Inspector
     from dragoman.inspection.trace import HeadVectors, Trace
+    from dragoman.triage.model_triage import TriageModel
+    from dragoman.triage.ranking import TriageReport
 
 MOST_TRACES: Final = 32
 EXAMPLE: Final = "A woman is reading a book in the garden."
@@ -43,6 +47,7 @@ class StudioModel:
         self.bundle: Bundle = open_bundle(folder)
         self._device = device
         self._lock = threading.Lock()
+        self._triage_lock = threading.Lock()
 
     @property
     def info(self) -> StudioModelInfo:
@@ -108,11 +113,27 @@ class StudioModel:
             explanation = explain_row(inspector, layer, trace.source, written, word, head, key, free=trace.free)
         return describe_cell(explanation)
 
+    def triage(self, sources: Sequence[str], progress: Progress) -> "TriageReport":
+        """Translate sentences and rank them, as `dragoman triage` does; traces can be made meanwhile."""
+        from dragoman.triage.model_triage import rank_measured
+        from dragoman.triage.ranking import make_report
+
+        with self._triage_lock:
+            progress("triage", 0, len(sources))  # may stop what has waited in vain
+            pairs = self._triage_model.measure(sources, None, progress)
+            return make_report(*rank_measured(pairs, self._triage_model.sha256, is_free=True))
+
     def prefix_text(self, prefix: tuple[int, ...]) -> str | None:
         """Return the text that is tokenized to this prefix, as `inspect --prefix` needs it; None if there is none."""
         subwords = self.bundle.vocab.target
         text = subwords.decode(prefix)
         return text if tuple(subwords.encode([text]).ids.tolist()[:-1]) == prefix else None
+
+    @cached_property
+    def _triage_model(self) -> "TriageModel":
+        from dragoman.triage.model_triage import TriageModel
+
+        return TriageModel.of(self.bundle)
 
     @cached_property
     def _loaded(self) -> "Inspector":

@@ -6,6 +6,7 @@ import type { Evolution } from "../lib/evolution";
 import type { LogPage, RunState } from "../lib/run";
 import { readEvents } from "../lib/sse";
 import { openTrace, type Trace } from "../lib/trace";
+import type { TriageReport } from "../lib/triage";
 
 type Schemas = components["schemas"];
 export type StudioInfo = Schemas["StudioInfo"];
@@ -69,6 +70,17 @@ export async function getExplanation(id: string, name: string, cell: { row: numb
   const { row, key, head } = cell;
   const fields = new URLSearchParams({ name, row: String(row), key: String(key), ...(head === null ? {} : { head: String(head) }) });
   return (await (await request(`api/traces/${id}/explanation?${fields}`, { signal })).json()) as CellExplanation;
+}
+
+/** Return the triage of sentences, and call back with its progress; the server stops when the signal aborts. */
+export async function postTriage(inputs: Schemas["TriageRequest"], signal: AbortSignal, onprogress: (progress: Schemas["TriageProgress"]) => void): Promise<TriageReport> {
+  const response = await request("api/triage", { method: "POST", body: JSON.stringify(inputs), headers: { "content-type": "application/json" }, signal });
+  for await (const { event, data } of readEvents(response)) {
+    if (event === "progress") onprogress(JSON.parse(data) as Schemas["TriageProgress"]);
+    if (event === "error") throw new Error((JSON.parse(data) as Schemas["ErrorInfo"]).error);
+    if (event === "report") return JSON.parse(data) as TriageReport;
+  }
+  throw new Error("the studio ended before the triage did: start dragoman studio again, and open the address that it prints");
 }
 
 const pathOf = (run: string) => `api/runs/${encodeURIComponent(run)}`;

@@ -56,6 +56,11 @@ export function formatCommand(inputs: CommandInputs, choice: Choice | null): str
   return ["dragoman inspect", ...parts, "--", quote(inputs.text)].join(" ");
 }
 
+/** Return the `dragoman triage` command; the name of the text file is to be replaced. */
+export function formatTriage(model: string): string {
+  return ["dragoman triage --source FILE", ...words([["--model", model === "demo" ? null : model]]), "--html report.html"].join(" ");
+}
+
 function words(options: [string, string | number | null][]): string[] {
   return options.flatMap(([name, value]) => (value === null ? [] : [name, quote(String(value))]));
 }

@@ -1,9 +1,10 @@
 // The state of the studio as the fragment of its address.
 import { formatHeads, parseHeads, type HeadName } from "./heads";
 import type { Selection } from "./selection.svelte";
+import { WHOLE_LIST, type ListChoice } from "./triage";
 import type { Choice } from "./view";
 
-export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "compare", "watch"] as const;
+export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "compare", "watch", "triage"] as const;
 export type View = (typeof VIEWS)[number];
 /** What the view of a run shows. */
 export interface WatchState {
@@ -37,6 +38,8 @@ export interface StudioState extends WatchState {
   divisor: number | null;
   /** The step that the Cell screen shows; null: its first. */
   step: number | null;
+  /** What the list of the Triage view shows. */
+  list: ListChoice;
 }
 
 /** Return what a selection adds to the address. */
@@ -76,11 +79,19 @@ export function parseState(fragment: string): StudioState {
     cell: /^\d{1,5}\.\d{1,5}$/.test(get("cell")) ? (get("cell").split(".").map(Number) as [number, number]) : null,
     divisor: /^\d{1,6}(\.\d{1,6})?$/.test(get("divisor")) ? Number(get("divisor")) || null : null,
     step: number("step") ?? null,
+    list: {
+      find: get("find"),
+      flag: get("flag"),
+      least: /^(0(\.\d{1,4})?|1)$/.test(get("least")) ? Number(get("least")) : 0,
+      sort: get("sort") || WHOLE_LIST.sort,
+      page: Math.max(0, (number("page") ?? 1) - 1),
+    },
   };
 }
 
 export function formatState(state: StudioState): string {
-  const { choice } = state;
+  const { choice, list } = state;
+  const isTriage = state.view === "triage";
   const fields: [string, string | number | null | undefined | false][] = [
     ["view", state.view === "see" ? null : state.view],
     ["run", state.view === "watch" && state.run],
@@ -105,6 +116,11 @@ export function formatState(state: StudioState): string {
     ["cell", state.cell?.join(".")],
     ["divisor", state.divisor],
     ["step", state.step],
+    ["find", isTriage && (list.find || null)],
+    ["flag", isTriage && (list.flag || null)],
+    ["least", isTriage && (list.least || null)],
+    ["sort", isTriage && list.sort !== WHOLE_LIST.sort && list.sort],
+    ["page", isTriage && list.page > 0 && list.page + 1],
   ];
   const kept = fields.filter(([, value]) => value !== null && value !== undefined && value !== false);
   return new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();
