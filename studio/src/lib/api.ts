@@ -157,6 +157,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/triage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Triage */
+        post: operations["triage_api_triage_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -241,6 +258,32 @@ export interface components {
             printed: string;
         };
         /**
+         * CellNumbers
+         * @description A table of numbers with a label for each row.
+         */
+        CellNumbers: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: components["schemas"]["CellRow"][];
+            total: components["schemas"]["CellRow"] | null;
+            /**
+             * Length
+             * @description length of the vectors whose first numbers are in the table
+             */
+            length: number | null;
+            /**
+             * Is Cut
+             * @description true if the vectors are longer than the table shows
+             */
+            is_cut: boolean;
+            /**
+             * Has Keys
+             * @description true if the table has one row per key, in order
+             */
+            has_keys: boolean;
+        };
+        /**
          * CellRow
          * @description A row of a table: a label, and the printed numbers.
          */
@@ -284,33 +327,7 @@ export interface components {
             /** Formula */
             formula: string;
             /** Blocks */
-            blocks: (string | components["schemas"]["CellTable"])[];
-        };
-        /**
-         * CellTable
-         * @description A table of numbers with a label for each row.
-         */
-        CellTable: {
-            /** Columns */
-            columns: string[];
-            /** Rows */
-            rows: components["schemas"]["CellRow"][];
-            total: components["schemas"]["CellRow"] | null;
-            /**
-             * Length
-             * @description length of the vectors whose first numbers are in the table
-             */
-            length: number | null;
-            /**
-             * Is Cut
-             * @description true if the vectors are longer than the table shows
-             */
-            is_cut: boolean;
-            /**
-             * Has Keys
-             * @description true if the table has one row per key, in order
-             */
-            has_keys: boolean;
+            blocks: (string | components["schemas"]["CellNumbers"])[];
         };
         /**
          * CounterfactualCounts
@@ -683,6 +700,22 @@ export interface components {
              * @default []
              */
             interventions: (components["schemas"]["HeadsOff"] | components["schemas"]["HeadsUniform"] | components["schemas"]["HeadsPermuted"])[];
+        };
+        /**
+         * TriageRequest
+         * @description Sentences to translate, and to rank by signs of errors.
+         */
+        TriageRequest: {
+            /**
+             * Model
+             * @description name of a model of the studio
+             */
+            model: string;
+            /**
+             * Sources
+             * @description sentences to translate
+             */
+            sources: string[];
         };
         /**
          * AlignmentHead
@@ -1266,6 +1299,142 @@ export interface components {
             /** Findings */
             findings: components["schemas"]["RunFinding"][];
         };
+        /**
+         * TriageProgress
+         * @description The lines of a triage that are done; the data of server-sent events named `progress`.
+         */
+        TriageProgress: {
+            /** Done */
+            done: number;
+            /** Total */
+            total: number;
+        };
+        /**
+         * Flag
+         * @description A possible error in a translation, for human review.
+         */
+        Flag: {
+            /**
+             * Name
+             * @enum {string}
+             */
+            name: "dropped" | "repeated" | "copied" | "numbers" | "addresses" | "length";
+            /**
+             * Severity
+             * @description severity of the error if the flag is right
+             */
+            severity: number;
+            /**
+             * Evidence
+             * @description description of the observation, with numbers
+             */
+            evidence: string;
+            /**
+             * Source
+             * @description flagged spans of the source
+             * @default []
+             */
+            source: [
+                number,
+                number
+            ][];
+            /**
+             * Target
+             * @description flagged spans of the target
+             * @default []
+             */
+            target: [
+                number,
+                number
+            ][];
+        };
+        /**
+         * SignalValue
+         * @description One signal of a translation, and its effect on the score.
+         */
+        SignalValue: {
+            /** Name */
+            name: string;
+            /** Value */
+            value: number;
+            /**
+             * Usual
+             * @description value that leaves the score as it is
+             */
+            usual: number;
+            /**
+             * Effect
+             * @description change of the log-odds of a bad translation
+             */
+            effect: number;
+        };
+        /**
+         * TriageResult
+         * @description A translation with its score, its signals and its flags.
+         */
+        TriageResult: {
+            /**
+             * Number
+             * @description line number in the input, from 1
+             */
+            number: number;
+            /**
+             * Score
+             * @description chance of a bad translation, or combined severity of the flags
+             */
+            score: number;
+            /** Source */
+            source: string;
+            /** Target */
+            target: string;
+            /**
+             * Signals
+             * @description signals of the model, largest effect first
+             * @default []
+             */
+            signals: components["schemas"]["SignalValue"][];
+            /** Flags */
+            flags: components["schemas"]["Flag"][];
+        };
+        /**
+         * TriageReport
+         * @description A ranking with all that a page shows of it.
+         */
+        TriageReport: {
+            /** Summary */
+            summary: string;
+            /** Caveat */
+            caveat: string;
+            /**
+             * Method
+             * @description sentences that describe the method
+             */
+            method: string[];
+            /**
+             * Suspect
+             * @description score from which a line is suspect
+             */
+            suspect: number;
+            /**
+             * Labels
+             * @description names of the signals for people, by name
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Meanings
+             * @description what each flag means, by name
+             */
+            meanings: {
+                [key: string]: string;
+            };
+            /**
+             * Lines
+             * @description all lines, most suspicious first
+             */
+            lines: components["schemas"]["TriageResult"][];
+        };
     };
     responses: never;
     parameters: never;
@@ -1838,6 +2007,73 @@ export interface operations {
                 content: {
                     "application/vnd.safetensors": string;
                 };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    triage_api_triage_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TriageRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Unauthorized */
             401: {
