@@ -84,7 +84,7 @@ SMALLEST: dict[str, list[str]] = {
         "--reference", "{val}.de.gz", "--beams", "1", "--alphas", "0.6",
     ],
     "serve": [
-        "--seconds", "0.5", "--warm", "0.2", "--rounds", "1", "--sentences", "8", "--connections", "2", *SMALL_MODEL,
+        "--seconds", "2", "--warm", "0.2", "--rounds", "1", "--sentences", "8", "--connections", "2", *SMALL_MODEL,
     ],
     "shapes": ["--updates", "1", "--untimed", "1", "--rounds", "1", "--tokens", "128"],
     "trace": ["--seconds", "0", "--presets", "tiny"],

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="nee
 
 PATIENCE_S = 120.0
 AXE = Path(__file__).parents[3] / "studio" / "node_modules" / "axe-core" / "axe.min.js"
-CODES |= {"7": ord("7"), "/": 191}
+CODES |= {"8": ord("8"), "/": 191}
 SENTENCES = [
     "A dog sleeps.",
     "He paid 300 euros for 7 tickets \U0001f600.",
