@@ -110,7 +110,9 @@ def score_groups(texts: list[EverydayText], translations: list[str]) -> dict[str
     return values | {"empty": empty}
 
 
-def score_variants(model: dragoman.Model, sources: list[str], references: list[str]) -> dict[str, float]:
+def score_variants(
+    model: dragoman.Model, sources: list[str], references: list[str], protect: bool | None = None
+) -> dict[str, float]:
     """Print BLEU of a dev set as it is, in upper case, in title case and with typing errors; return the figures."""
     mistyped = [add_typing_errors(line, number) for number, line in enumerate(sources, 1)]
     pairs = list(map(TextPair, sources, references))
@@ -125,7 +127,7 @@ def score_variants(model: dragoman.Model, sources: list[str], references: list[s
     print(f"\ndev set of {len(sources)} lines, {changed} of them with typing errors: BLEU (95 % interval)")
     values: dict[str, float] = {"dev_lines": len(sources)}
     for name, (lines, targets) in variants.items():
-        bleu = score_translations(model.translate(lines), [targets], ("bleu",))["bleu"]
+        bleu = score_translations(model.translate(lines, protect=protect), [targets], ("bleu",))["bleu"]
         print(f"{name:16}{format_score(bleu)}", flush=True)
         values["dev_" + name.replace(" ", "_")] = bleu.value
     print(f"{bleu.metric}: {bleu.signature}")

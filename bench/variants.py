@@ -5,7 +5,9 @@
 The recipe is en-de-general. `none` has no augmentation, `all` what the recipe sets, and each other variant one kind of
 it alone; `unguided` is `all` without guided alignment. Dev BLEU is computed as by bench/everyday.py --dev: on the dev
 pairs as they are, in upper case, in title case and with typing errors. A variant whose model exists in FOLDER is not
-trained again, and one that was interrupted resumes.
+trained again, and one that was interrupted resumes. The figures that end in _plain are without the usual letter case
+that `dragoman translate` gives to capitals and titles before it translates them (protect=False), so that they show what
+the model itself has learned.
 """
 
 import os
@@ -60,8 +62,10 @@ def main() -> None:
         print(f"\n== {variant}", flush=True)
         figures = score_groups(texts, model.translate(text.english for text in texts))
         figures |= score_variants(model, sources, references)
+        plain = score_variants(model, sources, references, protect=False)
+        figures |= {f"{name}_plain": value for name, value in plain.items()}
         kept = ("all_chrf", "dev_as_it_is", "dev_upper_case", "dev_title_case", "dev_typing_errors")
-        values |= {f"{variant}_{name}": figures[name] for name in kept}
+        values |= {f"{variant}_{name}": value for name, value in figures.items() if name.removesuffix("_plain") in kept}
     print_values("variants", values, 2)
 
 

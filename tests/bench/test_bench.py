@@ -36,8 +36,8 @@ SMALL_MODEL = ["--layers", "1", "--d-model", "64"]
 
 SMALLEST: dict[str, list[str]] = {
     "aer_models": [
-        "{tmp}/aer", "--only", "bahdanau-de-en", "--time", "60s", *TINY_TRAINING, "--set", "model.d_embedding=16",
-        "--processes", "1",
+        "{tmp}/aer", "--only", "bahdanau-de-en", "bahdanau-en-de", "--time", "60s", *TINY_TRAINING,
+        "--set", "model.d_embedding=16", "--processes", "1",
     ],
     "agreement": ["{demo}", "--source", "{val}.en.gz", "--reference", "{val}.de.gz", "--sentences", "4"],
     "aligners": [
@@ -118,6 +118,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             write(folder / f"data/{path}.de.gz", german)
             if "multi30k" in name:
                 write(folder / f"data/{path}.fr.gz", [f"le {line}" for line in german])
+    for language, line in {"de": "Mann sieht Hund", "en": "man sees dog"}.items():
+        write(folder / f"data/align-de-en/test.{language}.gz", [line] * 110)
+    write(folder / "data/align-de-en/gold.talp.gz", ["1-1 2-2 3-3"] * 110)
     (folder / "gold.de").write_text("Mann sieht Hund\n")
     (folder / "gold.en").write_text("man sees dog\n")
     (folder / "gold.talp").write_text("1-1 2-2 3p3\n")
