@@ -265,7 +265,8 @@ def test_one_model_has_nothing_to_compare_with(browser: Browser, address: str) -
     browser.request("Page.navigate", url=f"{page}#{token}&view=compare&text=Dogs.")
     until(browser, "document.querySelector('.trust') !== null")
     tabs = browser.run("[...document.querySelectorAll('nav[aria-label=Views] button')].map((one) => one.innerText)")
-    assert tabs == ["See", "Heads", "Theatre", "Operate", "Cell"]
+    assert "See" in tabs
+    assert "Compare" not in tabs
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
