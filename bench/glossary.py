@@ -3,7 +3,10 @@
 The word aligner links the words of the pairs. A term is two words that are linked in several pairs. A sentence is
 used if its reference has a term that the translation lacks; its glossary is that one term.
 
-- `NAME_used`: share of the terms that the translations with the glossary use; without it, the share is 0.
+- `NAME_used`: share of the sentences whose translation with the glossary uses the term as often as the source has it,
+  by the report of the translation; without the glossary, the share is 0. The others are printed.
+- `NAME_missing`, `NAME_listed`: number of translations that lack the term, found in the text, and how many of these the
+  report lists.
 - `NAME_chrf`, `NAME_plain_chrf`: chrF against the references, with and without the glossary.
 - `NAME_ms`, `NAME_plain_ms`: CPU milliseconds per sentence, one sentence at a time, on one thread.
 
@@ -93,6 +96,11 @@ def translate_each(model: Model, cases: list[GlossaryCase], with_terms: bool) ->
     return found, 1000 * (time.process_time() - begin) / len(cases)
 
 
+def list_unused(text: TextTranslation) -> list[tuple[str, str]]:
+    """Return the terms that the report of a translation lists as not used."""
+    return [(term.source, term.target) for term in text.terms if not term.used]
+
+
 def measure(model: Model, name: str, cases: list[GlossaryCase], show: bool) -> dict[str, float]:
     """Translate with and without the glossary, print the figures and return them by name."""
     if not cases:
@@ -101,14 +109,22 @@ def measure(model: Model, name: str, cases: list[GlossaryCase], show: bool) -> d
     list(model.translate_iter(case.source for case in cases[:2]))  # warm
     plain, plain_ms = translate_each(model, cases, False)
     found, ms = translate_each(model, cases, True)
-    used = sum(all(term.used for term in text.terms) for text in found) / len(cases)
+    pairs = list(zip(cases, found, strict=True))
+    unused = [(case, text) for case, text in pairs if any(not term.used for term in text.terms)]
+    missing = [(case, text) for case, text in pairs if not find_uses(*case.term.values(), text.text)]
+    listed = [text for case, text in missing if list_unused(text) == [*case.term.items()]]
+    used = 1 - len(unused) / len(cases)
     references = [[case.reference for case in cases]]
     chrf, plain_chrf = (CHRF().corpus_score([t.text for t in some], references).score for some in (found, plain))
     for case, before, after in zip(cases, plain, found, strict=True) if show else ():
         print(case.source, case.term, before.text, after.text, case.reference, "", sep="\n")
     print(f"{name}: {len(cases)} sentences, {used:.0%} of the terms used, chrF {plain_chrf:.1f} to {chrf:.1f}")
+    for case, text in unused:
+        print(f"{name}: not used: {case.term} in {case.source!r}: {text.text!r}")
+    print(f"{name}: {len(missing)} translations lack the term, and the report lists {len(listed)} of them")
     print(f"{name}: {plain_ms:.0f} ms per sentence without, {ms:.0f} ms with the glossary", flush=True)
-    values = {"sentences": len(cases), "used": used, "chrf": chrf, "plain_chrf": plain_chrf, "ms": ms}
+    counts = {"sentences": len(cases), "used": used, "missing": len(missing), "listed": len(listed)}
+    values = {**counts, "chrf": chrf, "plain_chrf": plain_chrf, "ms": ms}
     return {f"{name}_{key}": value for key, value in (values | {"plain_ms": plain_ms}).items()}
 
 

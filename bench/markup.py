@@ -26,13 +26,35 @@ NAMES = ("b", "i", "a", "span")
 TAG = re.compile(r"<(/?)\w+ ?(?:n=(\d+))?>")
 
 
+def nested_spans(draw: random.Random, start: int, end: int, depth: int = 0) -> list[tuple[int, int]]:
+    """Return spans of 1 to 4 words side by side, each possibly followed by spans inside it."""
+    spans, position = [], start
+    while position < end:
+        length = min(draw.randint(1, 4), end - position)
+        if draw.random() < 0.3:
+            spans.append((position, position + length))
+            if depth < 2 and length > 1:
+                spans += nested_spans(draw, position, position + length, depth + 1)
+        position += length
+    return spans
+
+
+def tag_words(words: list[str], spans: list[tuple[int, int]]) -> str:
+    """Return words with an element around each span; its number is its attribute."""
+    words = words.copy()
+    for number, (start, end) in reversed(list(enumerate(spans))):
+        name = NAMES[number % len(NAMES)]
+        words[start] = f"<{name} n={number}>{words[start]}"
+        words[end - 1] = f"{words[end - 1]}</{name}>"
+    return " ".join(words)
+
+
 class Case:
     """A sentence with elements, its translation and its links."""
 
     def __init__(self, draw: random.Random, noise: float) -> None:
         self.num_words = draw.randint(5, 20)
-        self.spans: list[tuple[int, int]] = []
-        self._add_elements(draw, 0, self.num_words, 0)
+        self.spans = nested_spans(draw, 0, self.num_words)
         groups = self._groups(draw)
         draw.shuffle(groups)
         order = [word for group in groups for word in group]
@@ -42,17 +64,6 @@ class Case:
             (draw.randrange(self.num_words) if draw.random() < noise else i, j) for j, i in enumerate(self.origins)
         )
         self.target = " ".join(f"t{j}" for j in range(len(self.origins)))
-
-    def _add_elements(self, draw: random.Random, start: int, end: int, depth: int) -> None:
-        """Add elements side by side, each possibly with elements inside."""
-        position = start
-        while position < end:
-            length = min(draw.randint(1, 4), end - position)
-            if draw.random() < 0.3:
-                self.spans.append((position, position + length))
-                if depth < 2 and length > 1:
-                    self._add_elements(draw, position, position + length, depth + 1)
-            position += length
 
     def _groups(self, draw: random.Random) -> list[range]:
         """Return the groups of words that move together: most elements stay whole."""
@@ -66,13 +77,8 @@ class Case:
 
     @property
     def source(self) -> str:
-        """The sentence as HTML; the number of an element is its attribute."""
-        words = [f"word{i}" for i in range(self.num_words)]
-        for number, (start, end) in reversed(list(enumerate(self.spans))):
-            name = NAMES[number % len(NAMES)]
-            words[start] = f"<{name} n={number}>{words[start]}"
-            words[end - 1] = f"{words[end - 1]}</{name}>"
-        return " ".join(words)
+        """The sentence as HTML."""
+        return tag_words([f"word{i}" for i in range(self.num_words)], self.spans)
 
     def expected(self, number: int) -> set[int] | None:
         """Return the target words of an element; None if they are apart, or if there are none."""

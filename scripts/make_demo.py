@@ -7,9 +7,9 @@ with more typing errors and with a head guided by eflomal's word links (`pip ins
 without --eflomal, by the links that the first one learned). The corpora are below DRAGOMAN_DATA. A step whose files
 exist is not made again, and interrupted trainings resume.
 
-`install` writes the bundle to src/dragoman/demo (or --demo), with the commands that measured its scores, and checks on
-1,000 dev sentences that CTranslate2 translates as torch does. Only the hash of the export is stored, so that the wheel
-does not carry the weights twice.
+`install` writes the bundle to src/dragoman/demo (or --demo), with the commands that measured its scores, those on
+everyday texts and of word links among them, and checks on 1,000 dev sentences that CTranslate2 translates as torch
+does. Only the hash of the export is stored, so that the wheel does not carry the weights twice.
 """
 
 import argparse
@@ -18,19 +18,25 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from dragoman.alignment.moses import to_moses
+import dragoman
+from dragoman.alignment.error_rate import alignment_score
+from dragoman.alignment.moses import read_gold, to_moses
 from dragoman.alignment.symmetrise import symmetrise_all
 from dragoman.bundle import demo_folder, open_bundle, write_bundle
+from dragoman.bundle.card import CardScore
+from dragoman.evaluation.metrics import score_translations
 from dragoman.evaluation.text_files import read_text
 from dragoman.io.streams import read_blocks
 from dragoman.recipes.catalog import library_path
 from dragoman.translation.export_check import export_bundle
 
+DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RECIPE = "en-de-general"
 SENTENCES = 1000
 AROUND_WORDS = re.compile(r"^\W+|\W+$")
@@ -130,11 +136,43 @@ def install(folder: Path, demo: Path, dev: str) -> None:
         for score in bundle.card.scores
     )
     made = "python scripts/make_demo.py FOLDER --eflomal eflomal-align"
-    card = bundle.card.model_copy(update={"scores": scores, "command": made})
+    licence = f"{bundle.card.licence}. The texts of CC-BY 2.0 and of MPL-2.0 are in the folder licences."
+    card = bundle.card.model_copy(update={"scores": scores, "command": made, "licence": licence})
+    write_bundle(demo, bundle.info, bundle.weights(), bundle.vocab, card, "float16")
+    more = tuple(everyday_scores(demo)) + tuple(alignment_scores(demo))
+    card = card.model_copy(update={"scores": (*scores, *more)})
     write_bundle(demo, bundle.info, bundle.weights(), bundle.vocab, card, "float16")
     written = export_bundle(demo, "float32", read_text(dev).lines[:SENTENCES], keep=False)
     size = sum(path.stat().st_size for path in demo.iterdir() if path.is_file())
     print(f"{demo}: {size:,} bytes, sha256 {written.sha256}\n{written.exports[0].proof}")
+
+
+def everyday_scores(demo: Path) -> Iterator[CardScore]:
+    """Yield the scores of everyday texts with two references, if the texts are there."""
+    if not (table := DATA / "everyday-en-de" / "everyday.tsv").exists():
+        return
+    rows = [line.split("\t") for line in read_text(str(table)).lines[1:]]
+    _, _, english, *references = ([row[column] for row in rows] for column in range(5))
+    command = "python bench/everyday.py src/dragoman/demo --texts everyday.tsv"
+    scores = score_translations(dragoman.load(demo).translate(english), references, ("bleu", "chrf"))
+    for score in scores.values():
+        limits = {"value": score.value, "low": score.low, "high": score.high}
+        yield CardScore(
+            metric=score.metric, signature=score.signature, test_set="everyday texts", command=command, **limits
+        )
+
+
+def alignment_scores(demo: Path) -> Iterator[CardScore]:
+    """Yield the alignment error rate of the stored head in percent, if the gold links are there."""
+    if not (folder := DATA / "align-de-en").exists():
+        return
+    english, german = (read_text(str(folder / f"test.{language}.gz")).lines for language in ("en", "de"))
+    gold = [links.swapped() for links in read_gold(read_text(str(folder / "gold.talp.gz")).lines)]
+    result = alignment_score(map(frozenset, dragoman.load(demo).align(english, german)), gold)
+    low, high = result.interval()
+    command = "dragoman align src/dragoman/demo --source test.en --target test.de --gold gold.talp --swap-gold"
+    limits = {"value": 100 * result.aer, "low": 100 * low, "high": 100 * high}
+    yield CardScore(metric="AER", test_set="508 sentences of Europarl", command=command, **limits)
 
 
 def main() -> None:

@@ -5,7 +5,9 @@ scripts/studio calls it: python scripts/studio_inputs.py FOLDER
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from dragoman.inspection.cell import CellExplanation
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.view import Head, MapChoice, choose, labels, target_mode
+from dragoman.inspection.view import KINDS, MEASURES, ROWS, Head, MapChoice, choose, labels, target_mode
 from dragoman.studio.studio_app import openapi_document
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
@@ -43,7 +45,7 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 10.0)
 
 
 def main() -> None:
-    """Write openapi.json and expected.json to the folder in the first argument."""
+    """Write openapi.json, expected.json and maps.json, which is large, to the folder in the first argument."""
     folder = Path(sys.argv[1])
     _write(folder / "openapi.json", json.dumps(openapi_document(), indent=1))
     traces = {path.name: _numbers(Trace.load(path)) for path in sorted(GOLDEN.glob("schema-*.trace"))}
@@ -51,6 +53,44 @@ def main() -> None:
     numbers = {name: _cell_numbers(CellExplanation.model_validate_json(json.dumps(cells[name]))) for name in cells}
     comparisons = [_comparison(*pair) for pair in PAIRS]
     _write(folder / "expected.json", _lines({**traces, "cells": numbers, "comparisons": comparisons}))
+    maps = {path.name: list(printed_maps(Trace.load(path))) for path in sorted(GOLDEN.glob("schema-*.trace"))}
+    _write(folder / "maps.json", json.dumps(maps, ensure_ascii=False))
+
+
+def printed_maps(trace: Trace) -> Iterator[dict[str, Any]]:
+    """Yield every map of a trace, by both row conventions and measures, by token and by word, with printed numbers."""
+    for kind, rows, measure, hide_sinks, by_word in product(KINDS, ROWS, MEASURES, (False, True), (False, True)):
+        if (by_word and kind != "cross") or (kind == "encoder" and rows != "written"):
+            continue
+        for layer, name in enumerate(trace.names(kind)):
+            for head in ("mean", *range(len(trace.attention[name]))):
+                yield _printed(trace, MapChoice(kind, layer, head, rows, measure, by_word, hide_sinks))
+
+
+def _printed(trace: Trace, choice: MapChoice) -> dict[str, Any]:
+    whole = replace(choice, by_word=False, hide_sinks=False).view(trace)
+    fields = {key: value for key, value in asdict(choice).items() if key != "reason"}
+    fields["sink_share"] = f"{100 * whole.sink_share:.0f}"
+    try:
+        shown = choice.view(trace)
+    except ValueError:  # less than a fifth of every row is left
+        return {**fields, "is_empty": True}
+    numbers = [[print_weight(value) for value in row] for row in shown.matrix.tolist()]
+    return {**fields, "is_empty": False, "row_labels": shown.rows, "column_labels": shown.columns, "numbers": numbers}
+
+
+def print_weight(value: float) -> str:
+    """Return a number of a map with the digits that half precision holds, as the pages print it.
+
+    Sums of 32-bit numbers depend on their order. If another order may turn a digit, both texts are returned: 0.42|0.43.
+    """
+    if value * 2000 % 1 == 0:  # a half is exact, and rounded to the even digit
+        return _digits(value)
+    return "|".join(dict.fromkeys(map(_digits, (value, value * (1 - 1e-6), value * (1 + 1e-6)))))
+
+
+def _digits(value: float) -> str:
+    return f"{value:.{3 if value < 0.1 else 2 if value < 10 else 1}f}"
 
 
 def _numbers(trace: Trace) -> dict[str, Any]:

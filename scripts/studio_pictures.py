@@ -4,13 +4,14 @@ python scripts/studio_pictures.py FOLDER [--only NAME ...] [--run RUN] [--other 
 
 Needs chromium. Those of the guides are made with a training run for Watch, and with another model for Compare:
 
-python scripts/studio_pictures.py docs/guides/pictures --only studio studio-cell studio-compare-bad watch --run RUN
-    --other MODEL
+python scripts/studio_pictures.py docs/guides/pictures --only studio studio-cell studio-compare-bad studio-pin
+    studio-align watch --run RUN --other MODEL
 """
 
 import argparse
 import base64
 import io
+import json
 import signal
 import subprocess
 import sys
@@ -26,7 +27,20 @@ sys.path.insert(0, str(ROOT / "tests" / "unit" / "inspection"))
 from browser import CHROMIUM, Browser  # noqa: E402
 
 SIZES = {"": (1440, 900), "-phone": (390, 844)}
-TEXTS = {"": "A woman is reading a book in the garden.", "-bad": "He kicked the bucket after the cat let itself out."}
+TEXTS: dict[str, dict[str, str]] = {
+    "": {"text": "A woman is reading a book in the garden."},
+    "-bad": {"text": "He kicked the bucket after the cat let itself out."},
+    "-long": {
+        "text": "Two young men in blue shirts and a woman with a red hat are standing on a wet street in front of "
+        "an old yellow house, while a small brown dog runs behind a boy with a ball, and an old man, who sits on "
+        "a bench under a green tree in the park, is reading a newspaper and drinking coffee before he walks home."
+    },
+    "-hebrew": {"text": "A woman is reading a book.", "target": "אישה קוראת ספר."},
+    "-japanese": {"text": "A woman is reading a book.", "target": "女の人が 本を 読んでいます。"},
+}
+"""Texts and given translations by the end of a picture's name; the model knows only English and German."""
+LINES = [text["text"] for text in TEXTS.values()]
+PINNED = "A man is reading a newspaper in the garden."
 TRANSLATED = "/cross-attention|first choice/.test(document.querySelector('.trust')?.innerText ?? '')"
 SCREENS: dict[str, tuple[dict[str, object], str]] = {
     "studio": ({}, TRANSLATED),
@@ -38,9 +52,43 @@ SCREENS: dict[str, tuple[dict[str, object], str]] = {
         f"{TRANSLATED} && document.querySelector('.cell[aria-busy=false]') !== null",
     ),
     "studio-compare": ({"view": "compare", "other": "other"}, "document.querySelector('.compare .field') !== null"),
+    "studio-pin": (
+        {"pin": f"model=demo&text={PINNED}"},
+        f"{TRANSLATED} && document.querySelector('.pinned .line') !== null",
+    ),
+    "studio-align": (
+        {"view": "align"},
+        "document.querySelector('.words') && !document.querySelector('[aria-busy=true]')",
+    ),
+    "studio-triage": ({"view": "triage"}, "document.querySelector('ol > li') !== null"),
     "watch": ({"view": "watch"}, "document.querySelector('.field') !== null"),
 }
 """The state of the address, and the expression that is true when the screen is complete."""
+PAIRS = (
+    ("A man is sleeping.", "Ein Mann schläft.", "1-1 2-2 3p3 4-3"),
+    ("Two dogs are playing in the snow.", "Zwei Hunde spielen im Schnee.", "1-1 2-2 3p3 4-3 5-4 6p4 7-5"),
+    (
+        "A woman is reading a book in the garden.",
+        "Eine Frau liest ein Buch im Garten.",
+        "1-1 2-2 3p3 4-3 5-4 6-5 7-6 8p6 9-7",
+    ),
+    ("The train leaves at seven o'clock.", "Der Zug fährt um sieben Uhr ab.", "1-1 2-2 3-3 3p7 4-4 5-5 6-6"),
+    ("I have never seen this film.", "Ich habe diesen Film nie gesehen.", "1-1 2-2 3-5 4-6 5-3 6-4"),
+    ("She gave him the keys.", "Sie gab ihm die Schlüssel.", "1-1 2-2 3-3 4-4 5-5"),
+    ("We are waiting for the bus.", "Wir warten auf den Bus.", "1-1 2p2 3-2 4-3 5-4 6-5"),
+    ("Where did you buy that hat?", "Wo hast du diesen Hut gekauft?", "1-1 2-2 3-3 4-6 5-4 6-5"),
+    ("The children are singing a song.", "Die Kinder singen ein Lied.", "1-1 2-2 3p3 4-3 5-4 6-5"),
+    ("My brother lives in a small town.", "Mein Bruder wohnt in einer kleinen Stadt.", "1-1 2-2 3-3 4-4 5-5 6-6 7-7"),
+    ("It will rain tomorrow.", "Es wird morgen regnen.", "1-1 2-2 3-4 4-3"),
+    ("He does not want to go home.", "Er will nicht nach Hause gehen.", "1-1 2p3 3-3 4-2 5p4 6-6 7-4 7-5"),
+)
+"""Sentence pairs with gold links, made for the picture of Align."""
+FILL = """for (const [i, text] of %s.entries()) {
+    const field = document.querySelectorAll('textarea')[i];
+    field.value = text;
+    field.dispatchEvent(new Event('input', {bubbles: true}));
+}
+setTimeout(() => document.querySelector('form .primary').click());"""
 PATIENCE_S = 120.0
 
 
@@ -60,7 +108,7 @@ def main() -> None:
         for name in SCREENS
         for bad in TEXTS
         for size in SIZES
-        if name != "watch" or (options.run and not bad)
+        if name not in ("watch", "studio-align", "studio-triage") or (not bad and (name != "watch" or options.run))
     }
     unknown = set(options.only or ()) - set(names)
     if unknown:
@@ -80,9 +128,7 @@ def main() -> None:
             screen, bad, size = names[name]
             state, complete = SCREENS[screen]
             at = {"at": options.at} if screen == "watch" and options.at else {}
-            picture = _draw(
-                browser, f"{address}&{urlencode({'text': TEXTS[bad], **state, **at})}", complete, SIZES[size]
-            )
+            picture = _draw(browser, f"{address}&{urlencode({**TEXTS[bad], **state, **at})}", complete, SIZES[size])
             picture.save(options.folder / f"{name}.png", optimize=True)
             print(options.folder / f"{name}.png")
         browser.close()
@@ -97,6 +143,11 @@ def _draw(browser: Browser, address: str, complete: str, size: tuple[int, int]) 
     browser.request("Page.navigate", url=address)
     browser.wait("Page.loadEventFired")
     last = time.monotonic() + PATIENCE_S
+    fields = {"view=align": list(zip(*PAIRS, strict=True)), "view=triage": [tuple(LINES)]}
+    for columns in (columns for view, columns in fields.items() if view in address):
+        while not browser.run(f"document.querySelectorAll('textarea').length === {len(columns)}"):
+            time.sleep(0.1)
+        browser.run(FILL % json.dumps(["\n".join(column) for column in columns]))
     while not browser.run(complete) or browser.run("document.querySelector('.busy') !== null"):
         if time.monotonic() > last:
             sys.exit(f"the studio does not come to rest: {browser.run('document.body.innerText')}")

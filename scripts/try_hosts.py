@@ -4,22 +4,27 @@
     python scripts/try_hosts.py FOLDER prepare [--source FILE --target FILE]
 
 Needs root and iproute2. `cut`: the link goes down for longer than --timeout; the run must name the stall, restart once
-and finish. `slow`: packets are delayed (tc netem, or a limit of bandwidth); the weights must be bitwise the same.
+and finish. `slow`: every packet is held for 20 ms; the weights must be bitwise the same.
 `lost`: all processes of the second host are killed and the link stays down; the first host must go on alone. `prepare`:
 `dragoman prepare --ray` on both hosts must write the bytes of one host. With --write-only, recipe and text are written
 and nothing is started. Prints one JSON line.
 """
 
 import argparse
+import fcntl
 import filecmp
 import json
 import os
 import secrets
+import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +35,8 @@ from dragoman.training.config import parse_duration
 ROOT: Final = Path(__file__).parents[1]
 PATIENCE_S: Final = 300.0
 PORT: Final = 29400
+DELAY_S: Final = 0.02
+TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # of linux/if_tun.h
 RECIPE: Final = """\
 name: short
 data:
@@ -48,6 +55,58 @@ validation: {search: {beam_size: 1, stop: count}}
 """
 
 
+ROUND_TRIP: Final = """\
+import socket, sys, time
+for _ in range(2):  # the first finds the address
+    begin = time.monotonic()
+    with socket.socket() as closed:
+        assert closed.connect_ex((sys.argv[1], 9)) != 0
+print(time.monotonic() - begin)
+"""
+
+
+class DelayedLink:
+    """Two network devices, and a thread that passes packets from one to the other after DELAY_S.
+
+    Not netem, which many kernels lack.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.ends = [open_tap(name) for name in names]
+        self.held: deque[tuple[float, int, bytes]] = deque()
+        """The time to pass each packet, the end to pass it to, and the packet."""
+        self.num_passed, self.is_stopping = 0, False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Remove both devices."""
+        self.is_stopping = True
+        self.thread.join()
+        for end in self.ends:
+            os.close(end)
+
+    def _run(self) -> None:
+        while not self.is_stopping:
+            wait = self.held[0][0] - time.monotonic() if self.held else 0.1
+            for end in select.select(self.ends, [], [], max(0.0, min(wait, 0.1)))[0]:
+                self.held.append((time.monotonic() + DELAY_S, self.ends[end == self.ends[0]], os.read(end, 65536)))
+            while self.held and self.held[0][0] <= time.monotonic():
+                _, end, packet = self.held.popleft()
+                try:
+                    os.write(end, packet)
+                except OSError:  # the device is not up yet: the packet is lost, and sent again
+                    continue
+                self.num_passed += 1
+
+
+def open_tap(name: str) -> int:
+    """Create a network device, and return the file of its packets; the device exists as long as the file is open."""
+    file = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(file, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
+    return file
+
+
 class Hosts:
     """Two network namespaces with a link between them, and the processes started in them."""
 
@@ -56,43 +115,47 @@ class Hosts:
         self.spaces = [f"dragoman{os.getpid()}{letter}" for letter in "ab"]
         self.links = [f"dm{os.getpid() % 100000}{letter}" for letter in "ab"]
         self.started: list[subprocess.Popen[bytes]] = []
+        self.delayed: DelayedLink | None = None
 
     def __enter__(self) -> "Hosts":
         for space in self.spaces:
             ip("netns", "add", space)
         ip("link", "add", self.links[0], "netns", self.spaces[0], "type", "veth", "peer", "name", self.links[1])
         ip("link", "set", self.links[1], "netns", self.spaces[1])
-        for number, (space, link) in enumerate(zip(self.spaces, self.links, strict=True), 1):
-            ip("-n", space, "address", "add", f"10.77.0.{number}/24", "dev", link)
-            ip("-n", space, "link", "set", link, "up")
-            ip("-n", space, "link", "set", "lo", "up")
+        self.connect()
         return self
 
     def __exit__(self, *_: object) -> None:
         for process in self.started:
             kill_session(process)
+        if self.delayed:
+            self.delayed.stop()
         for space in self.spaces:
             subprocess.run(["ip", "netns", "delete", space], check=False)
+
+    def connect(self) -> None:
+        """Give the ends of the link their addresses."""
+        for number, (space, link) in enumerate(zip(self.spaces, self.links, strict=True), 1):
+            ip("-n", space, "address", "add", f"10.77.0.{number}/24", "dev", link)
+            ip("-n", space, "link", "set", link, "up")
+            ip("-n", space, "link", "set", "lo", "up")
 
     def set_link(self, state: str) -> None:
         """Set the link `up` or `down`."""
         ip("-n", self.spaces[1], "link", "set", self.links[1], state)
 
-    def slow_down(self) -> str:
-        """Delay every packet in both directions, or limit the bandwidth if the kernel has no netem; return which."""
+    def slow_down(self) -> None:
+        """Replace the link by one that holds every packet for DELAY_S, in both directions."""
+        ip("-n", self.spaces[0], "link", "delete", self.links[0])  # its other end goes with it
+        self.delayed = DelayedLink(self.links)
         for space, link in zip(self.spaces, self.links, strict=True):
-            qdisc = ["tc", "-n", space, "qdisc", "add", "dev", link, "root"]
-            if (
-                subprocess.run([*qdisc, "netem", "delay", "10ms"], check=False, stderr=subprocess.DEVNULL).returncode
-                == 0
-            ):
-                how = "a delay of 10 ms"
-                continue
-            how = "5 Mbit/s"
-            subprocess.run([*qdisc, "handle", "1:", "htb", "default", "10"], check=True)
-            limit = ["class", "add", "dev", link, "parent", "1:", "classid", "1:10", "htb", "rate", "5mbit"]
-            subprocess.run(["tc", "-n", space, *limit], check=True)
-        return how
+            ip("link", "set", link, "netns", space)
+        self.connect()
+
+    def round_trip(self) -> float:
+        """Return the seconds of a packet to the other host and its answer: that nothing listens there."""
+        command = ["ip", "netns", "exec", self.spaces[0], sys.executable, "-c", ROUND_TRIP, "10.77.0.2"]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout)
 
     def start(self, number: int, name: str, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
         """Start a command on host 1 or 2, with the host's name, and its output in NAME-hostN.log."""
@@ -106,13 +169,13 @@ class Hosts:
         return process
 
     def train(self, out: str, nodes: str, options: list[str]) -> list[subprocess.Popen[bytes]]:
-        """Start torchrun on both hosts, and one training process on each."""
+        """Start torchrun on both hosts, and one training process on each; `options` begin with --timeout."""
         processes = []
+        patience = int(parse_duration(options[1]) + PATIENCE_S)
         for number, link in enumerate(self.links, 1):
             # A bare address needs is_host. An agent that is cut off waits for its store as long as a process waits.
-            conf = (
-                f"is_host={'true' if number == 1 else 'false'},join_timeout=300,last_call_timeout=10,read_timeout=300"
-            )
+            conf = f"is_host={'true' if number == 1 else 'false'},last_call_timeout=10"
+            conf += f",join_timeout={patience},read_timeout={patience}"
             command = [
                 *("torchrun", "--nnodes", nodes, "--nproc-per-node", "1", "--max-restarts", "3"),
                 *("--rdzv-backend", "c10d", "--rdzv-endpoint", f"10.77.0.1:{PORT}", "--rdzv-id", out),
@@ -184,19 +247,23 @@ def try_cut(hosts: Hosts, options: list[str]) -> dict[str, Any]:
 
 def try_slow(hosts: Hosts, options: list[str]) -> dict[str, Any]:
     """Train over a fast and over a slow link, and compare the weights."""
-    seconds, how = [], ""
+    seconds, round_trips = [], []
     for out in ("fast", "slow"):
         if out == "slow":
-            how = hosts.slow_down()
+            hosts.slow_down()
+        round_trips.append(hosts.round_trip())
         training = hosts.train(out, "2", options)
         codes = wait(training)
         assert codes == [0, 0], codes
         seconds.append(events(hosts.folder, out, "update")[-1]["seconds"])
     models = [(hosts.folder / out / "bundle" / "model.safetensors").read_bytes() for out in ("fast", "slow")]
     assert models[0] == models[1], "the weights differ"
+    assert round_trips[0] < DELAY_S < 2 * DELAY_S <= round_trips[1], round_trips
+    assert hosts.delayed is not None
     return {
         "same_weights": True,
-        "slow": how,
+        "round_trip_ms": [round(1000 * trip, 1) for trip in round_trips],
+        "delayed_packets": hosts.delayed.num_passed,
         "seconds_fast": round(seconds[0], 1),
         "seconds_slow": round(seconds[1], 1),
     }

@@ -4,8 +4,8 @@
 
 Needs root and Debian's packages slurm-wlm and munge. A training on both nodes gets SIGTERM as at the end of its time;
 it must save, be queued again, resume and finish, and no training process may outlive torchrun. Then an array of two
-tasks translates four shards with the model. With --write-only, the configuration and the data are written and nothing
-is started. Prints one JSON line.
+tasks translates eight shards with the model; one task is queued again, and may translate only what is missing. With
+--write-only, the configuration and the data are written and nothing is started. Prints one JSON line.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from dragoman.data.dates import dates
 
 ROOT: Final = Path(__file__).parents[1]
 PATIENCE_S: Final = 400.0
+NUM_SHARDS, NUM_LINES = 8, 2000  # the first shard has so many lines, each other one more
 PROGRAMS: Final = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "squeue")
 CONF: Final = """\
 ClusterName=try
@@ -99,7 +100,7 @@ def main() -> None:
 
 
 def write(folder: Path) -> None:
-    """Write the configuration of the cluster, the recipe, the text and four shards."""
+    """Write the configuration of the cluster, the recipe, the text and the shards."""
     for name in ("state", "in"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     conf = CONF.format(host=socket.gethostname(), folder=folder, ports=free_ports(3))
@@ -112,9 +113,11 @@ def write(folder: Path) -> None:
     pairs = dates(400, seed=1)
     for number, side in enumerate(("en", "iso")):
         (folder / f"a.{side}").write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
-    for shard in range(4):
-        texts = [source for source, _ in pairs[shard * 5 : shard * 5 + 3 + shard]]
-        (folder / "in" / f"{shard}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    texts = [source for source, _ in dates(NUM_LINES + NUM_SHARDS, seed=2)]
+    for shard in range(NUM_SHARDS):
+        (folder / "in" / f"{shard}.txt").write_text(
+            "".join(f"{text}\n" for text in texts[-NUM_LINES - shard :]), encoding="utf-8"
+        )
 
 
 def free_ports(count: int) -> list[int]:
@@ -236,15 +239,26 @@ def try_training(folder: Path, updates: int) -> dict[str, Any]:
 
 
 def try_bulk(folder: Path) -> dict[str, Any]:
-    """Translate four shards in an array of two tasks."""
+    """Translate the shards in an array of two tasks, of which the first is queued again on the way."""
     script, out = str(ROOT / "deploy" / "slurm" / "bulk.sbatch"), folder / "out"
-    job = submit(
-        folder, "--array=0-1", "--cpus-per-task=1", script, str(folder / "run"), f"{folder}/in/*.txt", str(out)
-    )
+    arguments = [str(folder / "run"), f"{folder}/in/*.txt", str(out)]
+    job = submit(folder, "--array=0-1", "--cpus-per-task=1", script, *arguments)
+    first = f"{job}_0"  # of the shards 0, 2, 4, ...
+    until("translated shard", lambda: (out / "0.txt.manifest.json").exists())
+    call("scontrol", "requeue", first)
+    until("queued task", lambda: state(first) == "PENDING")
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*.manifest.json")}
+    left = NUM_SHARDS - len(before)
+    assert any(not (out / f"{shard}.txt.manifest.json").exists() for shard in range(0, NUM_SHARDS, 2)), "too late"
+    call("scontrol", "update", f"JobId={first}", "StartTime=now")
     until("end of the array", lambda: not state(job))
-    sizes = [len((out / f"{shard}.txt").read_text("utf-8").splitlines()) for shard in range(4)]
-    assert sizes == [3, 4, 5, 6], sizes
-    return {"translated_shards": len(sizes)}
+    sizes = [len((out / f"{shard}.txt").read_text("utf-8").splitlines()) for shard in range(NUM_SHARDS)]
+    assert sizes == [NUM_LINES + shard for shard in range(NUM_SHARDS)], sizes
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "a finished shard was translated again"
+    command = ["dragoman", "translate", arguments[0], "--shards", arguments[1], "--out", arguments[2]]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)  # checks the whole folder
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "a finished shard was translated again"
+    return {"translated_shards": len(sizes), "shards_left_when_queued_again": left}
 
 
 if __name__ == "__main__":

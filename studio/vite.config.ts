@@ -23,6 +23,7 @@ export default defineConfig(({ mode }) => {
         output: { entryFileNames: "[name].js", chunkFileNames: "[name].js", assetFileNames: "[name][extname]" },
       },
     },
-    test: { environment: "node", include: ["test/**/*.test.ts"] },
+    // The limit of time is for a machine on which other work runs.
+    test: { environment: "node", include: ["test/**/*.test.ts"], testTimeout: 60_000 },
   };
 });

@@ -285,7 +285,7 @@ def load(
     folder named demo. `engine` is "ctranslate2", "torch", or "auto" for CTranslate2 if it supports the model. `threads`
     defaults to one per core. `compute` is the compute type of CTranslate2: "float32", "int16" or "int8", and
     "float16" on a GPU. `beam_size` is the number of hypotheses that the search keeps, by default as in the model's
-    search options. `device` is "cpu", "cuda", "cuda:1" or another device of torch; "auto" is a GPU if there is one.
+    search options. `device` is a device of torch, as for `--device`; "auto" is a GPU if there is one.
     """
     return Model.load(model, EngineOptions(engine, threads, compute, beam_size, device))
 
@@ -318,7 +318,7 @@ def train(
     `recipe` is a file, or the name of a built-in recipe (`dragoman recipes`). Without a recipe, give text files with
     one sentence per line as `source` and `target`, or files of pairs such as TMX or CSV as `pairs`, with the columns or
     languages to read as `fields`, such as "en,de". Their size and `time`, such as "45m", determine the settings.
-    `device` is "cpu", "cuda" or another device of torch; "auto" is all GPUs, or the CPU without one.
+    `device` is a device of torch, as for `--device`; "auto" is all GPUs, or the CPU without one.
 
     `init` is a trained model to begin with: a folder, or "demo". Against forgetting what it knows, give old text: its
     source and target files as `keep`, or only a source file as `keep_source`, which the model itself translates. If

@@ -62,6 +62,9 @@ class ServiceRequest(RequestSchema):
     )
     tokens: bool = Field(False, description="return every token with its log-probability")
     alignment: bool = Field(False, description="return the word alignment")
+    stream: bool = Field(
+        False, description="send server-sent events: each sentence as soon as it is translated, then the whole answer"
+    )
 
 
 class ModelRef(ResponseSchema):

@@ -1,3 +1,3 @@
 """The version of Dragoman, which every bundle and report records."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

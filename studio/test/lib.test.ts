@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { formatCommand, formatExplain, formatTriage, quote } from "../src/lib/command";
 import { formatHeads, interventionsOf, parseHeads, toggleHead } from "../src/lib/heads";
 import { decodeHalf, readSafetensors } from "../src/lib/safetensors";
-import { formatState, parseState } from "../src/lib/state";
+import { formatState, parseState, pinOf } from "../src/lib/state";
 import { WHOLE_LIST } from "../src/lib/triage";
 import { fromBase64 } from "../src/lib/base64";
 import { formatPercent, formatWeight, labelWidth, show } from "../src/lib/view";
@@ -27,6 +27,17 @@ describe("bytes in a page", () => {
 });
 
 describe("the address", () => {
+  it("keeps a pinned translation, without the map that was looked at", () => {
+    const state = parseState("view=theatre&model=a&text=one+%26+two&target=eins%3D1&beam=3&prefix=4.5&off=x.1&kind=cross&layer=2&cell=1.2&pin=model%3Db");
+    const pinned = parseState(pinOf(state));
+    expect(pinned).toMatchObject({ model: "a", text: "one & two", target: "eins=1", beam: 3, prefix: [4, 5], off: [{ name: "x", head: 1 }], view: "see", choice: {}, cell: null, pin: "" });
+    expect(pinned.choice).toEqual({});
+    const kept = parseState(formatState({ ...parseState("model=c&text=three"), pin: pinOf(state) }));
+    expect([kept.text, kept.pin]).toEqual(["three", pinOf(state)]);
+    expect(pinOf({ ...state, view: "see", choice: {}, pin: "" })).toBe(pinOf(state));
+    expect(formatState(parseState("model=c&text=three"))).not.toContain("pin");
+  });
+
   it("keeps the whole state", () => {
     const fragment =
       "view=theatre&model=a+b&text=What%27s+%231+%26+%22new%22%3F&target=Was%3F&beam=3&prefix=12.7&off=decoder.layers.2.cross_attention.1%2Cencoder.layers.0.self_attention&uniform=x.0&kind=encoder&layer=1&head=mean&rows=read&measure=norm&words=1&hide-marks=1&cell=3.4&divisor=2.83&step=7";

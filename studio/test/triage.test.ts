@@ -1,6 +1,7 @@
 // The list of ranked translations: filter, order, numbers and marks.
 import { describe, expect, test } from "vitest";
-import { countFlags, cutSpans, formatFixed, selectLines, splitLines, WHOLE_LIST, type ListChoice, type TriageLine } from "../src/lib/triage";
+import { countFlags, cutSpans, selectLines, splitLines, WHOLE_LIST, type ListChoice, type TriageLine } from "../src/lib/triage";
+import { formatFixed } from "../src/lib/view";
 
 const flag = (name: TriageLine["flags"][number]["name"]) => ({ name, severity: 0.9, evidence: "", source: [], target: [] });
 const line = (number: number, score: number, source: string, fields: Partial<TriageLine> = {}): TriageLine => ({ number, score, source, target: "", signals: [], flags: [], ...fields });

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,7 @@ SMALLEST: dict[str, list[str]] = {
     "billion": ["--pairs", "3000", "--start", "5"],
     "data_curve": ["{tmp}/curve", "--sizes", "100", "--time", "60s", *TINY_TRAINING, "--set", "model.num_heads=2"],
     "decode": ["--rounds", "1", "--preset", "tiny", "--batch", "2"],
+    "documents": ["--documents", "2", "--sentences", "4"],
     "everyday": ["demo", "--dev", "{val}.en.gz", "{val}.de.gz", "--lines", "4"],
     "glossary": ["--sentences", "2", "--pairs", "20", "--least", "1"],
     "finetune": [
@@ -67,6 +69,10 @@ SMALLEST: dict[str, list[str]] = {
     "inspect_start": ["--rounds", "1"],
     "markup": ["--sentences", "5"],
     "misalignment": ["--cases", "2", "--parts", "1", "--longest", "600"],
+    "multi30k": [
+        "{tmp}/multi30k", "--ideas", "base", "smoothing-0.2", "--seeds", "2", "--time", "60s", *TINY_TRAINING,
+        "--set", "model.num_heads=2", "--set", "model.d_ff=16", "--set", "training.snapshots.every=null",
+    ],
     "multilingual": [
         "{tmp}/multilingual", "--time", "60s", "--lines", "4", *TINY_TRAINING, "--set", "model.num_heads=2",
         "--set", "model.d_ff=16", "--set", "validation.probe=0",
@@ -88,6 +94,7 @@ SMALLEST: dict[str, list[str]] = {
     ],
     "shapes": ["--updates", "1", "--untimed", "1", "--rounds", "1", "--tokens", "128"],
     "trace": ["--seconds", "0", "--presets", "tiny"],
+    "studio": ["--rounds", "1"],
     "train_display": ["--source", "{train}.en.gz", "--target", "{train}.de.gz", "--time", "10s", "--busy", "0"],
     "train_step": ["--seconds", "0", "--only", "small_fp32", "--rows", "2"],
     "translate": [
@@ -154,6 +161,8 @@ def test_every_script_is_started_by_a_test() -> None:
 
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_script_ends_with_its_values(name: str, places: dict[str, Path]) -> None:
+    if name == "studio" and not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        pytest.skip("needs chromium")
     arguments = [argument.format(**places) for argument in SMALLEST[name]]
     output = run(BENCH / f"{name}.py", arguments, places["tmp"])
     last = json.loads(output.splitlines()[-1])

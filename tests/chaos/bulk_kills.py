@@ -1,13 +1,15 @@
 """Kill workers and parents of `dragoman translate --shards` at random moments: it must end as if nothing had happened.
 
-    python tests/chaos/bulk_kills.py [--shards 40] [--rows 2000] [--kills 10] [--seed 6]
+    python tests/chaos/bulk_kills.py [--shards 40] [--rows 2000] [--kills 10] [--seed 6] [--s3]
 
 Shards of three kinds are translated once without interruption. Then the same again, with `kill -9` of a worker (the run
 goes on), of the parent alone (its workers must end) or of all at once (and the command is given again). Prints one JSON
-line. --careless is the inverse: outputs are written under their own names and believed when they are there.
+line. With --s3, shards and translations are in a local S3 server. --careless is the inverse: outputs are written under
+their own names and believed when they are there.
 """
 
 import argparse
+import contextlib
 import gzip
 import hashlib
 import json
@@ -22,31 +24,44 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from s3_server import s3_server
 
 from dragoman.bundle import Export, open_bundle, write_bundle
 from dragoman.bundle.writing import store_export
 from dragoman.export.ctranslate2 import weights_file
+from dragoman.io.remote_path import AnyPath, RemotePath
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 WORDS = ["two", "three", "four", "ten", "red", "green", "old", "dogs", "houses", "tables", "women"]
 OPTIONS = ["--workers", "2", "--threads", "1"]
 CARELESS = """
+import io
+import time
 import dragoman.bulk.bulk_run as run
 import dragoman.bulk.shard_worker as work
 from dragoman.io.durable import FileInfo, Sink
 from dragoman.bulk.shard_manifest import ShardManifest, ShardStatus
+from dragoman.io.remote_path import RemotePath
 
 def write(path, fill):
-    with path.open("wb", buffering=0) as file:
-        sink = Sink(file)
+    if isinstance(path, RemotePath):
+        sink = Sink(io.BytesIO())
         fill(sink)
+        content = sink.file.getvalue()
+        path.write_bytes(content[: len(content) // 2])
+        time.sleep(2)
+        path.write_bytes(content)
+    else:
+        with path.open("wb", buffering=0) as file:
+            sink = Sink(file)
+            fill(sink)
     return FileInfo(file=path.name, sha256=sink.sha256.hexdigest(), num_bytes=sink.num_bytes)
 
 def believed(shard, out):
     there = (out / shard.name).exists()
     return ShardStatus(ShardManifest.model_construct(rows=0, sentences=0) if there else None)
 
-work.write_durably, work.check_shard, run.check_shard = write, believed, believed
+work.write_output, work.check_shard, run.check_shard = write, believed, believed
 """
 
 
@@ -81,12 +96,12 @@ def write_shards(folder: Path, shards: int, rows: int, seed: int = 7) -> str:
 class Run:
     """One command, in a process group of its own."""
 
-    def __init__(self, model: Path, pattern: str, out: Path, careless: bool) -> None:
+    def __init__(self, model: Path, pattern: str, out: AnyPath, careless: bool) -> None:
         places = [os.environ.get("PYTHONPATH", "")]
         if careless:
-            (out.parent / "careless").mkdir(exist_ok=True)
-            (out.parent / "careless" / "sitecustomize.py").write_text(CARELESS, encoding="utf-8")
-            places.insert(0, str(out.parent / "careless"))
+            (model.parent / "careless").mkdir(exist_ok=True)
+            (model.parent / "careless" / "sitecustomize.py").write_text(CARELESS, encoding="utf-8")
+            places.insert(0, str(model.parent / "careless"))
         self.process = subprocess.Popen(
             [
                 sys.executable,
@@ -153,36 +168,50 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-def digest(folder: Path) -> dict[str, str]:
+def digest(folder: AnyPath) -> dict[str, str]:
     """Every file that is left, hidden and unfinished ones too."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
-def being_written(folder: Path) -> bool:
-    """Whether a translation is begun and not finished."""
-    names = {path.name for path in folder.glob("*")} | {path.name for path in folder.glob(".*.incomplete")}
-    return any(name.endswith(".incomplete") for name in names) or any(
-        f"{name}.manifest.json" not in names for name in names if not name.endswith(".json")
-    )
+def being_written(folder: AnyPath, careless: bool) -> bool:
+    """Whether a translation is begun and not finished. Careless writing begins under the translation's own name."""
+    if isinstance(folder, Path) and not folder.exists():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    if not careless and any(name.endswith(".incomplete") for name in names):
+        return True
+    outputs = [name for name in names if name.startswith("shard-") and not name.endswith(".json")]
+    return any(f"{name}.manifest.json" not in names for name in outputs)
 
 
 class Watch:
     """Whether a shard that was finished is ever written again: then its files are other ones."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
-        self.finished: dict[str, tuple[int, int]] = {}
+        self.finished: dict[str, object] = {}
         self.again = 0
 
     def look(self) -> None:
-        for manifest in self.folder.glob("*.manifest.json"):
+        if isinstance(self.folder, Path) and not self.folder.exists():
+            return
+        for manifest in self.folder.iterdir():
+            if not manifest.name.endswith(".manifest.json"):
+                continue
             for path in (manifest, self.folder / manifest.name.removesuffix(".manifest.json")):
-                stamp = (path.stat().st_ino, path.stat().st_mtime_ns)
+                stamp = _stamp(path)
                 self.again += self.finished.setdefault(path.name, stamp) != stamp
 
 
-def killed(wanted: argparse.Namespace, command: tuple[Path, str, Path, bool], seconds: float) -> dict[str, object]:
+def _stamp(path: AnyPath) -> object:
+    if isinstance(path, Path):
+        return path.stat().st_ino, path.stat().st_mtime_ns
+    import s3fs
+
+    return s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True).info(path.url)["LastModified"]
+
+
+def killed(wanted: argparse.Namespace, command: tuple[Path, str, AnyPath, bool], seconds: float) -> dict[str, object]:
     """Runs the command to its end, killing on the way."""
     draw, watch = random.Random(wanted.seed), Watch(command[2])
     hits: dict[str, int] = {"worker": 0, "parent": 0, "all": 0}
@@ -190,15 +219,16 @@ def killed(wanted: argparse.Namespace, command: tuple[Path, str, Path, bool], se
     run = Run(*command)
     for number in range(wanted.kills):
         time.sleep(draw.uniform(0.3, 1.3) * seconds / (wanted.kills + 1))
-        while wanted.writing and not run.over and not being_written(command[2]):
+        while wanted.writing and not run.over and not being_written(command[2], wanted.careless):
             time.sleep(0.01)
-        watch.look()
         if run.over:  # too late for this one
             continue
-        how = ("worker", "parent", "worker", "all")[number % 4]
+        # Without protection, what is being written must not be finished by a process that lives on.
+        how = "all" if wanted.careless else ("worker", "parent", "worker", "all")[number % 4]
         took = run.kill(how, draw)
         hits[how] += took is not None
         longest = max(longest, took or 0.0)
+        watch.look()
         if run.over:
             run, runs = Run(*command), runs + 1
     run.finish()
@@ -217,14 +247,22 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None, help="of the moments; else drawn anew")
     parser.add_argument("--writing", action="store_true", help="kill only while a shard is being written")
+    parser.add_argument("--s3", action="store_true", help="read from and write to a local S3 server")
     parser.add_argument("--careless", action="store_true", help="without the protection: this must fail")
     wanted = parser.parse_args()
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        model, pattern = exported(folder / "model"), write_shards(folder / "in", wanted.shards, wanted.rows)
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as servers:
+        folder: AnyPath = Path(place)
+        model, pattern = exported(Path(place) / "model"), write_shards(Path(place) / "in", wanted.shards, wanted.rows)
+        if wanted.s3:
+            os.environ.update(servers.enter_context(s3_server("bulk")))
+            folder = RemotePath("s3://bulk")
+            for path in (Path(place) / "in").iterdir():
+                (folder / "in" / path.name).upload(path)
+            pattern = f"{folder}/in/shard-*"
+        start = time.monotonic()
         Run(model, pattern, folder / "straight", False).finish()
-        seconds = time.monotonic() - begin
+        seconds = time.monotonic() - start
         figures = killed(wanted, (model, pattern, folder / "killed", wanted.careless), seconds)
         straight, broken = digest(folder / "straight"), digest(folder / "killed")
     equal = straight == broken

@@ -2,10 +2,10 @@
 
     python tests/chaos/interrupts.py [--updates 3000] [--times 10] [--processes 2]
 
-The signal goes to all processes of the command, as from a terminal. Every second moment is within the first 30 s of a
-start, the others after its first update. Every interrupted command must exit with 130 and lose no update, and the
-weights in the end must be bitwise those of a run without interruption. Prints one JSON line; the exit code says whether
-all held.
+The signal goes to all processes of the command, as from a terminal. Every second moment is between a start and its
+first update, the others are after an update drawn at random. Every interrupted command must exit with 130 and lose no
+update, and the weights in the end must be bitwise those of a run without interruption. Prints one JSON line; the exit
+code says whether all held.
 """
 
 import argparse
@@ -47,11 +47,16 @@ def start(folder: Path, out: str, processes: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, env=threads, stdout=-1, stderr=-1, text=True, start_new_session=True)
 
 
-def wait_for_update(process: subprocess.Popen[str], log: Path) -> None:
-    """Wait until the process has logged an update, or has ended."""
-    size = log.stat().st_size if log.exists() else 0
-    while process.poll() is None and not (log.exists() and b'"event": "update"' in log.read_bytes()[size:]):
-        time.sleep(0.1)
+def last_update(log: Path) -> int:
+    """Return the number of the last update in the log, 0 if there is none."""
+    numbers = re.findall(rb'"event": "update", "update": (\d+)', log.read_bytes()) if log.exists() else []
+    return int(numbers[-1]) if numbers else 0
+
+
+def wait_for_update(process: subprocess.Popen[str], log: Path, update: int) -> None:
+    """Wait until the process has logged the update, or has ended."""
+    while process.poll() is None and last_update(log) < update:
+        time.sleep(0.02)
 
 
 def interrupt(process: subprocess.Popen[str], seconds: float) -> str | None:
@@ -84,19 +89,23 @@ def main() -> None:
         (folder / "r.yaml").write_text(RECIPE.replace("UPDATES", str(options.updates)), encoding="utf-8")
         begin = time.monotonic()
         undisturbed = start(folder, "undisturbed", options.processes)
+        wait_for_update(undisturbed, folder / "undisturbed" / "log.jsonl", 1)
+        until_update = time.monotonic() - begin
         _, errors = undisturbed.communicate()
         assert undisturbed.returncode == 0, errors
         length = time.monotonic() - begin
+        part = options.updates // (options.times + 1)  # so that updates are left after the last interrupt
         for number in range(options.times):
             process = start(folder, "disturbed", options.processes)
-            if is_early := number % 2 == 1:
-                longest = min(30.0, length / 2)
+            if number % 2 == 1:
+                seconds = moments.uniform(1.0, min(30.0, until_update / 2))
             else:
-                wait_for_update(process, folder / "disturbed" / "log.jsonl")
-                longest = length / options.times
-            last = interrupt(process, moments.uniform(1.0 if is_early else 0.0, longest))
+                update = moments.randint(number * part + 1, (number + 1) * part)
+                wait_for_update(process, folder / "disturbed" / "log.jsonl", update)
+                seconds = moments.uniform(0.0, 0.1)
+            last = interrupt(process, seconds)
             if last is None:
-                break
+                raise SystemExit("the training ended before it was interrupted")
             counts["interrupts"] += 1
             counts["exit_130"] += process.returncode == 130
             found = re.fullmatch(r"stopped at update ([\d,]+); .* from update ([\d,]+)", last)

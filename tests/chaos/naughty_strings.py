@@ -90,7 +90,7 @@ import dragoman.serving.engine_pool as engine_pool
 import dragoman.serving.model_worker as model_worker
 
 engine_pool.encode_message = encode_message
-service.Service.check_texts = lambda self, texts, prefix="": None
+service.Service.check_texts = lambda self, texts, prefix="", most_characters=None: None
 model_worker.isolate_errors = lambda work, texts: work(texts)
 """
 
@@ -184,7 +184,7 @@ async def send_all(service: ServiceProcess, naughty: list[str], own: int) -> dic
         after = (await client.get("/metrics")).text
         for text in naughty[-own:]:
             await sender.elsewhere(text)
-        restarts = figure((await client.get("/metrics")).text, "dragoman_engine_restarts")
+        restarts = figure((await client.get("/metrics")).text, "dragoman_engine_restarts_total")
     batches = figure(after, "dragoman_batch_sentences_count") - figure(before, "dragoman_batch_sentences_count")
     return {
         "answered": sender.statuses.get(200, 0),

@@ -27,10 +27,18 @@ CONFIG: Final = """
 positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 429, 503]
 negative_data_rejection.expected-statuses = [400, 401, 404, 413, 415, 422]
 """
-UNDOCUMENTED: Final = """
+PATIENT_WITH_KEYS: Final = """
+import dragoman.serving.keys as keys
+keys.WRONG_KEYS_PER_MINUTE = 1_000_000
+"""
+"""A wrong key is tried on every route, all in one minute."""
+UNDOCUMENTED: Final = (
+    PATIENT_WITH_KEYS
+    + """
 import dragoman.serving.errors as errors
 errors.document_errors = lambda *statuses, schema=None: {}
 """
+)
 
 
 def run_schemathesis(service: ServiceProcess, key: str, place: Path, wanted: argparse.Namespace) -> dict[str, Any]:
@@ -70,11 +78,11 @@ def main() -> None:
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        command = [sys.executable, "-m", "dragoman", "key", "tester", "--keys", str(place / "keys.yaml")]
+        command = [sys.executable, "-m", "dragoman", "key", "tester", "--metrics", "--keys", str(place / "keys.yaml")]
         key = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
         limits = [word for limit in PATIENT for word in ("--limit", limit)]
         arguments = [f"en-de={demo_folder()}", "--engines", "1", "--keys", str(place / "keys.yaml"), *limits]
-        with start_service(*arguments, broken=UNDOCUMENTED if wanted.undocumented else "") as service:
+        with start_service(*arguments, broken=UNDOCUMENTED if wanted.undocumented else PATIENT_WITH_KEYS) as service:
             found = run_schemathesis(service, key, place, wanted)
             restarts = sum(event["event"] == "engine lost" for event in service.log)
     accepted = {

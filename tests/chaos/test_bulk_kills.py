@@ -25,3 +25,18 @@ def test_files_written_under_their_own_names_and_believed_would_be_found_out() -
     assert values["kills"] > 0
     assert values["different_translations"] > 0
     assert code == 1
+
+
+def test_an_object_store_ends_with_the_same_bytes_too() -> None:
+    code, values = run("--s3", "--shards", "6", "--rows", "50", "--kills", "3", "--seed", "1", "--writing")
+    assert (values["equal"], values["finished_twice"], values["other_files_left"], code) == (1, 0, 0, 0)
+    assert values["kills"] > 0
+
+
+def test_objects_believed_without_a_manifest_would_be_found_out() -> None:
+    code, values = run(
+        "--s3", "--shards", "4", "--rows", "1000", "--kills", "2", "--seed", "2", "--writing", "--careless"
+    )
+    assert values["kills"] > 0
+    assert values["different_translations"] > 0
+    assert code == 1

@@ -211,3 +211,14 @@ def test_a_failure_that_is_not_documented_would_be_noticed() -> None:
     code, values = run("openapi_fuzz.py", "--seconds", "30", "--phases", "coverage", "--undocumented")
     assert values["failures"]
     assert code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("careless", [False, True])
+def test_engines_are_freed_of_work_that_nobody_awaits(careless: bool) -> None:
+    """How soon, is measured on a machine at rest."""
+    arguments = ["--times", "1", "--seconds", "2", "--within", "300", *(["--careless"] if careless else [])]
+    _, values = run("cancellations.py", *arguments)
+    assert values["left_measured"] == 1
+    assert values["left_cancelled"] == (0 if careless else 1)
+    assert values["left_lost"] == 0

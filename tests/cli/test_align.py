@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fork_server import DRAGOMAN
 
-from dragoman.bundle import open_bundle
+from dragoman.bundle import demo_folder, open_bundle
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.bundle.writing import write_bundle
 
@@ -297,6 +297,13 @@ def blind(folder: Path) -> tuple[str, ...]:
     return ("blind", *FILES)
 
 
+def linked(folder: Path) -> tuple[str, ...]:
+    """A run folder whose model is a symbolic link to the built-in one."""
+    (folder / "run").mkdir()
+    (folder / "run" / "bundle").symlink_to(demo_folder())
+    return ("run", *FILES, "--gold", "a.gold", "--search", "--store")
+
+
 def damaged(folder: Path) -> tuple[str, ...]:
     (folder / "there" / "vocab.model").unlink()
     return ("there", *FILES)
@@ -380,7 +387,12 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "nothing to store": (plain("there", *FILES, "--store"), "--store has no head to store: add --search"),
     "the demo changed": (
         plain("demo", *FILES, "--gold", "a.gold", "--search", "--store"),
-        "--store cannot change the built-in model",
+        "the built-in model `demo` cannot be changed",
+    ),
+    "the demo changed by another path": (linked, "the built-in model `demo` cannot be changed"),
+    "the demo changed as the reverse": (
+        plain("back", "--source", "a.de", "--target", "a.en", "--reverse", "demo", "--search", "--store"),
+        "the built-in model `demo` cannot be changed",
     ),
     "a grid of nothing": (plain("there", *FILES, "--grid", "g.png"), "add --search and --gold FILE"),
     "a grid in no format": (

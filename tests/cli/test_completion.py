@@ -45,7 +45,7 @@ def test_a_shell_completes_names(folder: Path) -> None:
     assert complete(folder, "inspect", '"A text."', "--kind", "") == ["cross", "encoder", "decoder"]
     assert {"multi30k-en-de", "my.yaml"} < {*complete(folder, "train", "m")}
     assert "dates" in complete(folder, "recipes", "d")
-    assert complete(folder, "example", "") == ["dates"]
+    assert complete(folder, "example", "") == ["dates", "g2p", "parsing", "scan", "scan-length"]
     assert "paper-base" in complete(folder, "plan", "paper-")
 
 

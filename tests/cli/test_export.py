@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fork_server import DRAGOMAN
 
-from dragoman.bundle import BundleInfo, Card, ExportCheck, open_bundle, write_bundle
+from dragoman.bundle import BundleInfo, Card, ExportCheck, demo_folder, open_bundle, write_bundle
 from dragoman.cli.export import describe_check, find_torch_only_option
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
@@ -135,6 +135,7 @@ def heads_of_other_widths(folder: Path) -> None:
 MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "no such model": (("nowhere",), "nowhere: there is no such folder"),
     "the built-in model": (("demo", "--store", "int8"), "the built-in model `demo` cannot be changed"),
+    "the built-in model by a link": (("linked", "--store", "int8"), "the built-in model `demo` cannot be changed"),
     "a recurrent model": (
         (str(GOLDEN / "v1-recurrent"),),
         "this model cannot be exported: CTranslate2 has no recurrent models",
@@ -167,6 +168,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
 def test_a_mistake_is_one_clear_line_and_exit_code_2(name: str, folder: Path) -> None:
     (folder / "empty.en").write_text("\n \n", encoding="utf-8")
     heads_of_other_widths(folder / "wide")
+    (folder / "linked").symlink_to(demo_folder())
     arguments, said = MISTAKES[name]
     done = run(folder, *arguments)
     assert done.returncode == 2, done.stderr

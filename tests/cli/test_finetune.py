@@ -1,17 +1,24 @@
 """`dragoman train --from` as installed: what a user reads, what is refused, and what a kill changes: nothing."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fork_server import DRAGOMAN, INSTALLED
 from short import write
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))  # for marian_packages.py
+from marian_packages import ENGLISH, GERMAN, MarianFiles, Words, sentences
+
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
+from dragoman.text.vocab import BOS, PAD
 
 FEW = ("training.stop.updates=12", "training.schedule.warmup=2", "training.checkpoints.every=2", "training.ema=0.9")
 TEXT = ("--source", "b.en", "--target", "b.iso", "--keep", "a.en", "a.iso")
@@ -103,3 +110,66 @@ def test_what_does_not_fit_is_an_error_with_a_fix(place: Path, options: tuple[st
     done = run("train", *options, "--out", "refused", cwd=place)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not (place / "refused" / "prepared").exists()
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def base(place: Path) -> Path:
+    """A model imported from a random Marian model, with pairs and a test set in its languages."""
+    words = Words.made(sentences(ENGLISH, 300), sentences(GERMAN, 300), (60, 70))
+    shape = {"d_model": 24, "d_ff": 40, "num_heads": 3, "layers": (1, 1)}
+    MarianFiles(words, **shape).hugging_face(place / "opus-mt-en-de")
+    done = run("import", "opus-mt-en-de", "--out", "base", cwd=place)
+    assert done.returncode == 0, done.stderr
+    for name, count, seed in (("mine", 200, 1), ("test", 12, 3)):
+        for language, words_of in (("en", ENGLISH), ("de", GERMAN)):
+            write_lines(place / f"{name}.{language}", sentences(words_of, count, seed))
+    return place / "base"
+
+
+MINE = ("--from", "base", "--source", "mine.en", "--target", "mine.de", "--time", "30m")
+
+
+def test_an_imported_model_is_trained_evaluated_exported_and_imported_again(place: Path, base: Path) -> None:
+    done = run("train", *MINE, "--out", "tuned", *SETTINGS, "--set", "training.stop.metric=loss", cwd=place)
+    assert done.returncode == 0, done.stderr
+    parent, tuned = open_bundle(base), open_bundle(place / "tuned")
+    assert tuned.card.parent is not None
+    assert tuned.card.parent.sha256 == parent.model_sha256
+    before, after = (bundle.weights()["projection.bias"] for bundle in (parent, tuned))
+    assert (before != after).any()
+    files = ("--source", "test.en", "--reference", "test.de", "--metrics", "bleu", "--json", "scores.json")
+    done = run("evaluate", "base", "tuned", *files, cwd=place)
+    assert done.returncode == 0, done.stderr
+    systems = json.loads((place / "scores.json").read_text(encoding="utf-8"))["systems"]
+    assert [system["name"] for system in systems] == ["base", "tuned"]
+    done = run("export", "tuned", "--as", "transformers", "--out", "given", cwd=place)
+    assert done.returncode == 0, done.stderr
+    done = run("import", "given", "--out", "back", cwd=place)
+    assert done.returncode == 0, done.stderr
+    back = open_bundle(place / "back")
+    for name, array in tuned.weights().items():
+        kept = np.array([PAD, BOS]) if name == "projection.bias" else []  # ids that are never written
+        np.testing.assert_array_equal(np.delete(back.weights()[name], kept, 0), np.delete(array, kept, 0), name)
+    texts = (place / "test.en").read_text(encoding="utf-8").splitlines()
+    first, second = (run("translate", name, *texts, cwd=place) for name in ("tuned", "back"))
+    assert first.returncode == 0, first.stderr
+    assert (first.stdout, len(first.stdout.splitlines())) == (second.stdout, len(texts))
+
+
+def test_sampling_an_imported_vocabulary_is_refused_before_training(place: Path, base: Path) -> None:
+    sampled = (*MINE, "--set", "training.subword_sampling=0.1")
+    done = run("train", *sampled, "--out", "sampled", cwd=place)
+    assert done.returncode == 2
+    assert "training.subword_sampling is 0.1, but " in done.stderr
+    assert "set training.subword_sampling to 0" in done.stderr
+    assert not (place / "sampled" / "prepared").exists()
+    found = run("doctor", *sampled, cwd=place)
+    assert found.returncode == 2
+    assert "training.subword_sampling is 0.1, but " in found.stdout
+    own = run("train", "--from", "parent", *TEXT, "--set", "training.subword_sampling=0.1", *SETTINGS, "--out", "own",
+              "--time", "30m", cwd=place)  # fmt: skip
+    assert own.returncode == 0, own.stderr

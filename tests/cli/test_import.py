@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))  # for marian_packages.py
-from marian_packages import ENGLISH, GERMAN, MarianFiles, Words, sentences
+from marian_packages import ENGLISH, GERMAN, NAMES, MarianFiles, Words, sentences
 
 WITHOUT_TORCH = """
 import sys
@@ -32,6 +32,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = MarianFiles(words)
     files.hugging_face(folder / "opus-mt-en-de", readme="* model: transformer-align\n")
     files.opus_mt(folder / "opus")
+    named = Words.made(sentences(ENGLISH + NAMES, 300), sentences(GERMAN + NAMES, 300), (120, 130))
+    shape = {"d_model": 64, "d_ff": 64, "num_heads": 4, "layers": (1, 2)}
+    for name, heads in (("right", [[1, 2]]), ("wrong", [[1, 1]])):
+        config = {"alignment_heads": heads}
+        MarianFiles(named, **shape, aligned=(1, 2, "written"), config=config).hugging_face(folder / name)
     return folder
 
 
@@ -54,6 +59,18 @@ def test_a_model_is_imported_and_translates_without_torch(folder: Path) -> None:
     again = run(folder, "import", "opus-mt-en-de", "--out", "base")
     assert again.returncode == 2
     assert "not an empty folder" in again.stderr
+
+
+def test_a_named_alignment_head_is_confirmed_or_doubted(folder: Path) -> None:
+    done = run(folder, "import", "right", "--out", "aligned")
+    assert done.returncode == 0, done.stderr
+    assert "decoder.layers.1.cross_attention, head 2, which the package names; confirmed: " in done.stdout
+    assert "--search --store" not in done.stderr
+    doubtful = run(folder, "import", "wrong", "--out", "doubtful")
+    assert doubtful.returncode == 0, doubtful.stderr
+    assert "confirmed" not in doubtful.stdout
+    assert "decoder.layers.1.cross_attention, head 2, finds" in doubtful.stderr
+    assert "dragoman align doubtful --search --store" in doubtful.stderr
 
 
 def test_options_are_kept_in_the_model(folder: Path) -> None:

@@ -46,6 +46,14 @@ def empty_keys(folder: Path) -> list[str]:
     return ["demo", "--keys", str(folder / "keys.yaml")]
 
 
+def settings(content: str) -> Mistake:
+    def write(folder: Path) -> list[str]:
+        (folder / "service.yaml").write_text(content)
+        return ["--config", str(folder / "service.yaml")]
+
+    return write
+
+
 MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no model": (given(), "no model: give the folder of a model, or `demo`"),
     "two of the same name": (twice, "two models are called v1: "),
@@ -74,6 +82,17 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "any origin": (given("demo", "--allow-origin", "*"), "--allow-origin * is invalid"),
     "no such file of keys": (lambda f: ["demo", "--keys", str(f / "keys.yaml")], "keys.yaml: "),
     "a file without keys": (empty_keys, "keys.yaml: no keys"),
+    "a file of settings that is not there": (given("--config", "none.yaml"), "--config none.yaml: No such file"),
+    "a setting that is none": (
+        settings("model: demo"),
+        "service.yaml: unknown setting model: give one of allow-origin",
+    ),
+    "a list of settings": (settings("- demo"), "service.yaml: give settings as `name: value`"),
+    "settings that are no YAML": (settings("models: [demo"), "service.yaml: while parsing"),
+    "a setting with a mistake": (
+        settings("models: demo\nlimit: {texts: 0}"),
+        "--limit texts=0: Input should be greater than",
+    ),
     "an unknown way to compute": (
         given("demo", "--compute", "int4"),
         "--compute int4: give float32, int16, int8 or float16",
@@ -156,6 +175,19 @@ def test_it_prints_its_address_serves_and_stops_on_a_signal(number: signal.Signa
     assert events[0]["models"] == {"demo": demo, "phrases": phrases}
     assert service.url == f"http://{events[0]['host']}:{events[0]['port']}/"
     assert service.out.closed
+
+
+def test_settings_come_from_a_file_and_options_win(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("station\tHalt\n")
+    file = tmp_path / "service.yaml"
+    file.write_text(
+        f"models: {{phrases: {exported}}}\nport: 1\nallow-origin: https://a.example\n"
+        f"limit: {{characters: 500, texts: 3}}\nglossary: {{it: {tmp_path / 'terms.tsv'}}}\n"
+    )
+    with running("--config", str(file), "--port", "0") as service:
+        assert [model["name"] for model in service.get("v1/models")["models"]] == ["phrases"]
+        texts = service.get("openapi.json")["components"]["schemas"]["ServiceRequest"]["properties"]["texts"]["anyOf"]
+        assert [(shape.get("maxLength"), shape.get("maxItems")) for shape in texts] == [(None, 3), (500, None)]
 
 
 def test_a_passed_socket_is_served(exported: Path) -> None:

@@ -110,8 +110,37 @@ def test_it_makes_the_same_checks_as_without_torchrun(folder: Path) -> None:
         (["--set", "training.batches_per_update=3"], "2 processes cannot share 3 batches evenly"),
         (["--processes", "3"], "--processes 3 conflicts with the 2 processes that torchrun started"),
     ):
-        refused = run([*TORCHRUN, *options], folder)  # torchrun ends at once, and uses none of its restarts
-        assert refused.returncode != 0
-        assert refused.stderr.count("error: ") == 1
-        assert expected in refused.stderr
+        refused = run([*TORCHRUN, *options], folder)
+        assert_ended_at_once(refused, expected)
         assert not (folder / "run" / "prepared").exists()
+
+
+def assert_ended_at_once(refused: subprocess.CompletedProcess[str], expected: str) -> None:
+    """torchrun has been ended: it reports its end by a signal, and no failure of a process, which it would restart."""
+    assert refused.returncode != 0
+    assert refused.stderr.count("error: ") == 1, refused.stderr
+    assert expected in refused.stderr
+    assert "SignalException" in refused.stderr
+    assert "failed (exitcode: 2)" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--device", "cuda"], "device cuda is not available"),
+        (["--timeout", "soon"], "soon"),
+        (["--colour", "red"], "--colour"),
+        (["--processes", "many"], "--processes"),
+        (["--out", "https://example.com/run"], "is not a local folder"),
+    ],
+)
+def test_an_error_before_the_processes_have_met_ends_torchrun_at_once(
+    folder: Path, options: list[str], expected: str
+) -> None:
+    assert_ended_at_once(run([*TORCHRUN, *options], folder), expected)
+
+
+def test_a_recipe_that_cannot_be_read_ends_torchrun_at_once(folder: Path) -> None:
+    (folder / "r.yaml").unlink()
+    (folder / "r.yaml").mkdir()
+    assert_ended_at_once(run(TORCHRUN, folder), "r.yaml is a folder")

@@ -42,6 +42,47 @@ def test_each_text_gives_a_line() -> None:
     assert done.stdout == as_bytes(["zwei rote Hunde.", "zehn alte Häuser.", "vier grüne Frauen."])
 
 
+def test_several_models_translate_together(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        shutil.copytree(MODEL, tmp_path / name)
+    done = run("one", "other", "two red dogs.", "four green women.", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == as_bytes(["zwei rote Hunde.", "vier grüne Frauen."])
+    for wrong, named in (
+        (["one", f"{MODEL}-recurrent", "two red dogs."], "different vocabularies"),
+        (["one", "other", "--engine", "ctranslate2", "two red dogs."], "ensemble"),
+        (["one", "other", "--shards", "*.en", "--out", "out"], "several models"),
+    ):
+        done = run(*wrong, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert named in done.stderr.decode()
+
+
+def test_translations_are_chosen_by_their_risk_or_by_a_reverse_model(tmp_path: Path) -> None:
+    golden = open_bundle(MODEL)
+    info = golden.info.model_copy(update={"source_language": "de", "target_language": "en"})
+    write_bundle(tmp_path / "de-en", info, golden.weights(), golden.vocab, golden.card)
+    best = as_bytes(["zwei rote Hunde.", "zehn alte Häuser."])
+    texts = ("two red dogs.", "ten old houses.")
+    for options in (["--mbr", "4"], ["--rerank", str(tmp_path / "de-en"), "--beam", "3"]):
+        done = run(MODEL, *texts, *options)
+        assert (done.returncode, done.stderr, done.stdout) == (0, b"", best), options
+    listed = run(MODEL, texts[0], "--mbr", "4", "--nbest", "3").stdout.decode().splitlines()
+    scores = [float(line.split(" ||| ")[2]) for line in listed]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 3
+    assert 0 < scores[-1] < scores[0] <= 100
+    drawn = run(MODEL, *texts, "--sample", "--temperature", "0.5", "--mbr", "4")
+    assert (drawn.returncode, drawn.stdout.count(b"\n")) == (0, 2)
+    for wrong in (
+        ["--mbr", "4", "--rerank", str(tmp_path / "de-en")],
+        ["--mbr", "2", "--nbest", "3"],
+        ["--rerank", MODEL],
+        ["--mbr", "4", "--prefix", "Zwei"],
+    ):
+        assert run(MODEL, texts[0], *wrong).returncode == 2, wrong
+
+
 def test_a_text_longer_than_any_file_name_is_a_text_and_each_of_its_sentences_is_translated() -> None:
     done = run(MODEL, "two red dogs. " * 400)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -1,7 +1,9 @@
 """`dragoman translate` as installed, on documents: only their text changes."""
 
 import gzip
+import re
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,33 @@ def test_a_page_keeps_its_markup(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "out.html.gz").read_bytes()).decode() == GERMAN
     piped = run("--format", "html", text=PAGE)
     assert piped.stdout.decode() == GERMAN
+
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+BODY = "<w:p><w:r><w:t>two </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>red</w:t></w:r><w:r><w:t> dogs.</w:t></w:r></w:p>"
+
+
+def test_a_word_document_keeps_its_formatting(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.docx", "w") as archive:
+        archive.writestr("word/document.xml", f'<w:document xmlns:w="{WORD}">{BODY}</w:document>')
+    done = run("--input", tmp_path / "in.docx", "--output", tmp_path / "out.docx")
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    with zipfile.ZipFile(tmp_path / "out.docx") as archive:
+        text = archive.read("word/document.xml").decode()
+    assert "<w:rPr><w:b/></w:rPr>" in text
+    assert re.sub(r"<[^>]*>", "", text) == "zwei rote Hunde."
+
+
+def test_a_word_document_needs_files(tmp_path: Path) -> None:
+    (tmp_path / "in.docx").write_bytes(b"no zip")
+    for arguments in (
+        ("--input", tmp_path / "in.docx"),
+        ("--format", "docx", "a"),
+        ("--input", tmp_path / "in.docx", "--output", tmp_path / "out.docx"),
+    ):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.startswith(b"error: ")
 
 
 def test_an_error_names_file_and_line_and_leaves_no_output(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "Parquet by another name": (with_input(b"PAR1", "a.en"), "rename the file to .parquet, or give --format parquet"),
     "an unknown format": (
         given("--format", "csv"),
-        "--format csv: give text, jsonl, parquet, html, xml, markdown, srt or po",
+        "--format csv: give text, jsonl, parquet, html, xml, markdown, srt, po or docx",
     ),
     "an unknown engine": (given("a", "--engine", "onnx"), "--engine onnx: give auto, ctranslate2 or torch"),
     "an unknown way to compute": (

@@ -2,7 +2,9 @@
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,17 @@ from toy_run import ToyRun
 
 from dragoman.bundle import open_bundle
 from dragoman.data.batches import Batch
-from dragoman.decoding.options import EngineOptions, SamplingOptions
+from dragoman.decoding.options import EngineOptions, SamplingOptions, SearchOptions
+from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.device import choose_device
 from dragoman.evaluation.likelihood import score_pairs
+from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.experiment.held_out import TextPairs
+from dragoman.experiment.validator import Validator
 from dragoman.inspection.inspector import Inspector
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
+from dragoman.text.vocab import PAD
 from dragoman.training import loss as loss_module
 from dragoman.training.config import TrainingConfig
 from dragoman.training.gradients import Gradients
@@ -45,6 +52,7 @@ def updates(folder: Path) -> dict[str, Any]:
         "recompute": ("transformer", 5, {"recompute": True}),
         "bahdanau": ("bahdanau", 5, {}),
         "luong": ("luong", 5, {}),
+        "convs2s": ("convs2s", 5, {}),
     }
     found = {}
     for name, (family, count, changes) in cases.items():
@@ -121,6 +129,49 @@ def memory(folder: Path) -> dict[str, Any]:
     return found
 
 
+def memory_of_decoding(_: Path) -> dict[str, Any]:
+    """Validation, search, sampling and scoring whose memory is too small for a whole batch, and with enough."""
+    bundle = open_bundle(GOLDEN / "v1")
+    translator = Translator.load(bundle, EngineOptions("torch", device="standin"))
+    model = Inspector.of(bundle, device="standin").model
+    words = ("two", "three", "four"), ("red", "green", "old", "blue"), ("dogs", "women", "tables", "men")
+    sentences = [f"{' '.join(choice)}." for choice in product(*words)]
+    engine, encoded = TorchEngine(model), bundle.vocab.source.encode(sentences)
+    tokens = [encoded.take(np.array([index])).padded(PAD)[0].tolist() for index in range(len(sentences))]
+    sampler = replace(translator, sampling=SamplingOptions(seed=3))
+    held_out = TextPairs("dev", sentences, sentences[::-1])
+    validate = Validator([held_out], bundle.vocab, SearchOptions(beam_size=2), MetricOptions())
+
+    def scores() -> list[float]:
+        scored = score_pairs(model, bundle.vocab, sentences, sentences[::-1])
+        return [likelihood.log_probability for likelihood in scored]
+
+    def validation() -> list[float]:
+        scores = validate(model)
+        return [scores[name] for name in ("loss", "bleu", "chrf")]
+
+    works: dict[str, Callable[[], list[Any]]] = {
+        "search": lambda: translator.translate(sentences),
+        "sampling": lambda: sampler.translate(sentences),
+        "scoring": scores,
+        "rescoring": lambda: list(chain(*engine.score(tokens, tokens[::-1]))),
+        "validation": validation,
+    }
+    found = {}
+    for name, work in works.items():
+        native.reset()
+        before = native.counts()["in_use"]
+        free = work()
+        need, emptied = native.counts()["peak"] - before, native.counts()["emptied"]
+        native.set_budget(before + int(need * 0.4))
+        try:
+            tight = work()
+        finally:
+            native.set_budget(0)
+        found[name] = {"free": free, "tight": tight, "emptied": native.counts()["emptied"] - emptied}
+    return found
+
+
 def checkpoints(folder: Path) -> dict[str, Any]:
     """A run of 30 updates that changes its device after 10 and 20, and one that does not."""
     every = {"checkpoints": {"every": 10}, "validate_every": 10}
@@ -137,7 +188,7 @@ def checkpoints(folder: Path) -> dict[str, Any]:
 def use() -> dict[str, Any]:
     """A bundle on both devices: translations, sampling, scores of pairs, and a trace."""
     found: dict[str, Any] = {}
-    for name in ("v1", "v1-recurrent"):
+    for name in ("v1", "v1-recurrent", "v1-convolutional"):
         bundle = open_bundle(GOLDEN / name)
         of_device: dict[str, Any] = {}
         for device in ("cpu", "standin"):
@@ -161,7 +212,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
     found = {"chosen": chosen(), "launches": launches(), "use": use()}
-    for part in (updates, prefetched, half, memory, checkpoints):
+    for part in (updates, prefetched, half, memory, memory_of_decoding, checkpoints):
         found[part.__name__] = part(folder / part.__name__)
     print(json.dumps(found))
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ pytestmark = pytest.mark.slow
 SECONDS = 240
 KILLS = 5
 SETTINGS = [
-    "training.stop.updates=30",
+    "training.stop.updates=60",  # 12 checkpoints: time for five kills, also if a kill comes late
     "training.schedule.warmup=5",
-    "training.validate_every=15",
+    "training.validate_every=30",
     "training.checkpoints.every=5",
     "validation.max_pairs=20",
     "training.log_every=5",
@@ -54,6 +55,24 @@ def checkpoints(run: Path) -> list[Path]:
     return sorted(run.glob("checkpoints/update-*/manifest.json"))
 
 
+def wait_for_checkpoint(run: Path, before: list[Path], running: subprocess.Popen[str]) -> None:
+    """Wait until a training has saved a newer checkpoint than these."""
+    end = time.monotonic() + SECONDS
+    while checkpoints(run)[-1:] == before:
+        assert running.poll() is None, "the training has ended"
+        assert time.monotonic() < end, "no progress"
+        time.sleep(0.02)
+
+
+def kill_all(launcher: subprocess.Popen[str]) -> None:
+    """Kill a launcher and its training processes, which have sessions of their own, and wait for their end."""
+    found = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True, text=True, check=False).stdout
+    for pid in (launcher.pid, *map(int, found.split())):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    launcher.communicate()  # until the training processes, too, have closed its output
+
+
 def test_two_devices_train_a_bundle_and_a_run_killed_five_times_ends_bitwise_the_same(
     folder: Path, with_standin: dict[str, str]
 ) -> None:
@@ -69,12 +88,9 @@ def test_two_devices_train_a_bundle_and_a_run_killed_five_times_ends_bitwise_the
         before = checkpoints(folder / "killed")[-1:]
         killed = train(folder, "killed", with_standin)
         try:
-            until = time.monotonic() + SECONDS
-            while checkpoints(folder / "killed")[-1:] == before and time.monotonic() < until:
-                time.sleep(0.05)
+            wait_for_checkpoint(folder / "killed", before, killed)
         finally:
-            os.killpg(killed.pid, signal.SIGKILL)
-        killed.communicate()
+            kill_all(killed)
     newest = checkpoints(folder / "killed")[-1]
     manifest = json.loads(newest.read_text(encoding="utf-8"))
     assert "standin (a stand-in for tests)" in json.dumps(manifest)

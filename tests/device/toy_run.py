@@ -9,7 +9,7 @@ import numpy as np
 from dragoman.data.batches import Batch, Reader
 from dragoman.device import choose_device
 from dragoman.models.build import build
-from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.training.config import TrainingConfig
 from dragoman.training.parallel import Group
@@ -26,6 +26,9 @@ SHAPES: dict[str, ModelConfig] = {
         **_SIZES, d_model=16, d_ff=24, num_heads=2, num_encoder_layers=2, num_decoder_layers=1, dropout=0.3
     ),
     "bahdanau": RecurrentConfig(**_SIZES, d_model=8, d_embedding=6, dropout=0.0),
+    "convs2s": ConvolutionalConfig(
+        **_SIZES, d_model=8, d_embedding=6, num_encoder_layers=1, num_decoder_layers=2, dropout=0.0
+    ),
     "luong": RecurrentConfig(
         **_SIZES,
         context="luong",

@@ -1,11 +1,15 @@
-"""A run up to this update, from wherever it was left: python continued.py FOLDER UPDATES ddp|fsdp [BATCHES_PER_UPDATE].
+"""A run up to this update, from wherever it was left: python continued.py FOLDER UPDATES ddp|fsdp [LOST_IN].
 
 Once for each process with torch's environment of ranks, or without it for one alone. The first prints its losses and
-leaves the weights in FOLDER/weights.pt; each adds the indices of the batches it trained on to FOLDER/batches-RANK.
+leaves the weights in FOLDER/weights.pt; each adds the indices of the batches it trained on to FOLDER/batches-RANK. With
+LOST_IN, the second process kills itself in that update, once there is a checkpoint.
 """
 
 import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -32,10 +36,10 @@ class Recorded(Random):
 
 def main() -> None:
     folder, updates, parallel = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    batches = int(sys.argv[4]) if len(sys.argv) > 4 else BATCHES_PER_UPDATE
+    lost_in = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     torch.set_num_threads(1)
     settings = {
-        "batches_per_update": batches,
+        "batches_per_update": BATCHES_PER_UPDATE,
         "schedule": {"factors": ["warmup"], "rate": 0.01, "warmup": 5},
         "stop": {"updates": updates},
         "checkpoints": {"every": 10},
@@ -59,9 +63,15 @@ def main() -> None:
         def validate(_: object) -> dict[str, float]:
             return {"bleu": float(trainer.update), "loss": 1.0}  # the last weights are the best
 
-        trainer = Trainer(model, reader, config, validate, folder, group=group, on_event=on_event)
+        def on_step(update: int, _: str) -> None:
+            if group.rank == 1 and update == lost_in:
+                while not list(folder.glob("checkpoints/update-*/manifest.json")):
+                    time.sleep(0.05)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        trainer = Trainer(model, reader, config, validate, folder, group=group, on_event=on_event, on_step=on_step)
         outcome = trainer.run()
-        trained = [index for index in reader.indices if index < updates * batches]  # a loader may read ahead
+        trained = [index for index in reader.indices if index < updates * BATCHES_PER_UPDATE]  # a loader may read ahead
         with (folder / f"batches-{group.rank}").open("a") as file:
             print(*trained, sep="\n", file=file)
         if group.is_first:

@@ -67,7 +67,7 @@ def test_what_is_gathered_is_in_order_of_rank(found: dict[str, Any]) -> None:
     assert found["first"]["group"]["gathered"] == found["second"]["group"]["gathered"] == [(0, ""), (1, "x")]
 
 
-@pytest.mark.parametrize("run", ["transformer", "r_drop", "bahdanau"])
+@pytest.mark.parametrize("run", ["transformer", "r_drop", "bahdanau", "convs2s"])
 def test_the_first_update_is_that_of_one_process(run: str, found: dict[str, Any]) -> None:
     one, two = found["alone"][run], found["first"][run]
     assert two["gradients"][0] == pytest.approx(one["gradients"][0], rel=1e-6)
@@ -75,7 +75,10 @@ def test_the_first_update_is_that_of_one_process(run: str, found: dict[str, Any]
     assert largest_difference(one["first"], two["first"]) < 1e-6
 
 
-@pytest.mark.parametrize(("run", "plain"), [("shared out, one", "transformer"), ("bahdanau shared out", "bahdanau")])
+@pytest.mark.parametrize(
+    ("run", "plain"),
+    [("shared out, one", "transformer"), ("bahdanau shared out", "bahdanau"), ("convs2s shared out", "convs2s")],
+)
 def test_the_first_update_with_shared_out_weights_is_that_of_one_process(
     run: str, plain: str, found: dict[str, Any]
 ) -> None:
@@ -94,7 +97,7 @@ def test_fifty_updates_have_the_losses_of_one_process(run: str, found: dict[str,
 
 
 def test_all_processes_end_with_bitwise_the_same_weights(found: dict[str, Any]) -> None:
-    for run in ("transformer", "r_drop", "bahdanau", "shared out"):
+    for run in ("transformer", "r_drop", "bahdanau", "convs2s", "shared out"):
         assert largest_difference(found["first"][run]["last"], found["second"][run]["last"]) == 0.0
         assert found["first"][run]["which"] == found["second"][run]["which"]
 

@@ -18,7 +18,7 @@ from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.experiment.held_out import TextPairs
 from dragoman.experiment.validator import Validator, translate_together
 from dragoman.models.build import build
-from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.training.averages import copy_weights
 from dragoman.training.config import TrainingConfig
@@ -41,6 +41,15 @@ SHAPES = {
     ),
     "bahdanau": RecurrentConfig(
         source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, d_model=8, d_embedding=6, dropout=0.3
+    ),
+    "convs2s": ConvolutionalConfig(
+        source_vocabulary=VOCABULARY,
+        target_vocabulary=VOCABULARY,
+        d_model=8,
+        d_embedding=6,
+        num_encoder_layers=1,
+        num_decoder_layers=2,
+        dropout=0.3,
     ),
 }
 PAIRS = TextPairs(
@@ -150,9 +159,11 @@ def main() -> None:
             "transformer": trained(group, Trainer, "transformer", folder, UPDATES),
             "r_drop": trained(group, Trainer, "transformer", folder, 3, loss={"r_drop": 2.0}),
             "bahdanau": trained(group, Trainer, "bahdanau", folder, 3),
+            "convs2s": trained(group, Trainer, "convs2s", folder, 3),
             "shared out": trained(group, Trainer, "transformer", folder, UPDATES, parallel="fsdp"),
             "shared out, one": trained(group, Trainer, "transformer", folder, 1, parallel="fsdp", ema=None),
             "bahdanau shared out": trained(group, Trainer, "bahdanau", folder, 1, parallel="fsdp", ema=None),
+            "convs2s shared out": trained(group, Trainer, "convs2s", folder, 1, parallel="fsdp", ema=None),
             "mean of means": trained(group, MeanOfMeans, "transformer", folder, 3),
         }
         torch.save(found, folder / f"{group.rank}-of-{group.world_size}.pt")

@@ -1,10 +1,13 @@
-"""Makes the golden bundles of format 1: tiny models of two families that have learned a few dozen phrases.
+"""Makes the golden bundles of format 1: a tiny model of each family that has learned a few dozen phrases.
 
 They are committed and must open and translate the same in every later version. This file stays as the account of where
-they came from; another machine would give other weights, so it was run once: python tests/golden/make_v1.py
+they came from; another machine would give other weights, so it was run once for each.
+
+python tests/golden/make_v1.py NAME
 """
 
 import json
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from dragoman.decoding.engine import search
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.models.build import build
-from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.cost import parameters
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import weights_of
@@ -95,19 +98,28 @@ def make(name: str, config: ModelConfig, vocab: Vocab, store: Store) -> None:
 
 
 def main() -> None:
-    """One joint vocabulary and one matrix for everything; then two of each, in half the space."""
+    """One joint vocabulary and one matrix for everything, or two of each; in half the space or not."""
     sides = [source for source, _ in PAIRS], [target for _, target in PAIRS]
     joint = train_vocab(*sides, VocabConfig(size=300))
     transformer = TransformerConfig(
         d_model=24, d_ff=40, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0, max_positions=64,
         source_vocabulary=300, target_vocabulary=300,
     )  # fmt: skip
-    make("v1", transformer, joint, "float32")
     separate = train_vocab(*sides, VocabConfig(size=285, joint=False))
     recurrent = RecurrentConfig(
         d_model=20, d_embedding=12, dropout=0.0, source_vocabulary=285, target_vocabulary=285
     )  # fmt: skip
-    make("v1-recurrent", recurrent, separate, "float16")
+    convolutional = ConvolutionalConfig(
+        d_model=24, d_embedding=16, num_encoder_layers=1, num_decoder_layers=2, dropout=0.0, max_positions=64,
+        source_vocabulary=300, target_vocabulary=300,
+    )  # fmt: skip
+    models = {
+        "v1": (transformer, joint, "float32"),
+        "v1-recurrent": (recurrent, separate, "float16"),
+        "v1-convolutional": (convolutional, joint, "float16"),
+    }
+    for name in sys.argv[1:]:
+        make(name, *models[name])
 
 
 if __name__ == "__main__":

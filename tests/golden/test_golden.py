@@ -17,7 +17,7 @@ from dragoman.io.durable import DamageError
 from dragoman.translation.translator import Translator
 
 HERE = Path(__file__).parent
-GOLDEN = ["v1", "v1-recurrent"]
+GOLDEN = ["v1", "v1-recurrent", "v1-convolutional"]
 BOTH_HAVE = ["model.safetensors", "config.json", "card.json", "README.md"]
 
 
@@ -64,7 +64,7 @@ def test_it_opens_and_translates_as_on_the_day_it_was_made(name: str) -> None:
 
 
 def test_the_two_bundles_hold_every_layout_there_is() -> None:
-    one, other = (open_bundle(HERE / name) for name in GOLDEN)
+    one, other = (open_bundle(HERE / name) for name in GOLDEN[:2])
     assert (one.vocab.joint, other.vocab.joint) == (True, False)
     assert (one.info.model.tie, other.info.model.tie) == ("all", "none")
     assert len(b"".join(array.tobytes() for array in one.weights().values())) > 76_000 - 4_000

@@ -97,6 +97,8 @@ translate v1 --shards a.en
 translate v1 --shards 'absent*.en' --out out
 translate v1 --shards a.en --out out --shard-index 3/2
 backtranslate v1 --shards 'absent*.en' --out out
+distill v1 --source a.en --out out --size 6
+distill v1 --source absent.en --out out
 train keys.yaml --out run
 train section.yaml --out run
 train syntax.yaml --out run

@@ -13,7 +13,7 @@ from dragoman.attention.tap import Tap
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.search import greedy_search
 from dragoman.models.build import build
-from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq, shifted
 from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD
 from dragoman.training.config import LossConfig
@@ -39,6 +39,16 @@ TRANSFORMER = TransformerConfig(
 )
 BAHDANAU = RecurrentConfig(
     source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, d_model=64, d_embedding=32, dropout=0.0
+)
+CONVS2S = ConvolutionalConfig(
+    source_vocabulary=VOCABULARY,
+    target_vocabulary=VOCABULARY,
+    d_model=64,
+    d_embedding=32,
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+    dropout=0.0,
+    max_positions=LONGEST + 2,
 )
 BATCH = 64
 WARMUP = 100
@@ -106,7 +116,9 @@ def exact_share(model: Seq2Seq[Any, Any], source: Tensor, target: Tensor) -> flo
 
 @pytest.mark.parametrize("task", [copy, reverse])
 @pytest.mark.parametrize(
-    ("config", "rate", "num_steps"), [(TRANSFORMER, 4e-3, 2000), (BAHDANAU, 8e-3, 500)], ids=["transformer", "bahdanau"]
+    ("config", "rate", "num_steps"),
+    [(TRANSFORMER, 4e-3, 2000), (BAHDANAU, 8e-3, 500), (CONVS2S, 4e-3, 1400)],
+    ids=["transformer", "bahdanau", "convs2s"],
 )
 def test_a_small_model_learns_the_task_from_scratch(
     config: ModelConfig, rate: float, num_steps: int, task: Task

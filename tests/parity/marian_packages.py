@@ -53,6 +53,42 @@ GERMAN = [
     "alt",
     "Straße",
 ]
+NAMES = [
+    "Anna",
+    "Berlin",
+    "Carla",
+    "David",
+    "Emma",
+    "Frankfurt",
+    "Gustav",
+    "Hamburg",
+    "Ida",
+    "Jakob",
+    "Karla",
+    "London",
+    "Maria",
+    "Nora",
+    "Otto",
+    "Paula",
+    "Rosa",
+    "Simon",
+    "Theo",
+    "Ulla",
+    "Viktor",
+    "Wien",
+    "Xenia",
+    "York",
+    "Zoe",
+    "Bonn",
+    "Celle",
+    "Dora",
+    "Erik",
+    "Felix",
+    "Greta",
+    "Hanna",
+]
+"""Words of both languages."""
+
 ATTENTION = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "out_proj": "o"}
 
 
@@ -117,6 +153,8 @@ class MarianFiles:
     start: bool = False
     """Whether the row of the pad token has moved off zero, as in a model fine-tuned with transformers."""
     config: dict[str, Any] = field(default_factory=dict)
+    aligned: tuple[int, int, str] | None = None
+    """The decoder layer and the head that point to a token's copy in the source, and where: written or read."""
 
     @property
     def is_joint(self) -> bool:
@@ -156,7 +194,41 @@ class MarianFiles:
         bias[0, 0] += 1.5  # sentences end now and then
         bias[0, self.words.target.index("<pad>")] = 0.0
         made["final_logits_bias"] = bias
+        if self.aligned:
+            self.align(made, *self.aligned)
         return {name: array.astype(np.float32) for name, array in made.items()}
+
+    def align(self, made: dict[str, np.ndarray], layer: int, head: int, rows: str) -> None:
+        """Let a head of 16 dimensions, of 64 in all, point from the decoder's input to its copy, or to what follows.
+
+        A token is a code in 16 dimensions. The first head of the encoder's first layer finds the position before by
+        the sinusoids of the highest frequencies, and copies its code to 16 other dimensions. The aligning head
+        compares the code of the decoder's input with one of both. No other weights change the residual stream.
+        """
+        own, before, half = np.arange(8, 24), np.arange(40, 56), 32
+        for name in made:
+            if "out_proj" in name or "fc2" in name or (name.endswith("bias") and "logits" not in name):
+                made[name][:] = 0.0
+            elif "layer_norm.weight" in name:
+                made[name][:] = 1.0
+            elif "shared" in name or "embed_tokens" in name:
+                made[name][:, :] = 0.0
+                made[name][:, own] = np.random.default_rng(8).choice([-1.0, 1.0], (len(made[name]), len(own)))
+                made[name][-1] = 0.0  # <pad>, with which the decoder begins
+        shift = "model.encoder.layers.0.self_attn"
+        for part in "qkv":
+            made[f"{shift}.{part}_proj.weight"][:16] = 0.0
+        angle = 10_000.0 ** (-np.arange(8) / half)  # of one position
+        for k, (cos, sin) in enumerate(zip(np.cos(angle), np.sin(angle), strict=True)):
+            made[f"{shift}.k_proj.weight"][[k, 8 + k], [k, half + k]] = 9.0
+            made[f"{shift}.q_proj.weight"][[k, k], [k, half + k]] = 9.0 * cos, -9.0 * sin
+            made[f"{shift}.q_proj.weight"][[8 + k, 8 + k], [k, half + k]] = 9.0 * sin, 9.0 * cos
+        made[f"{shift}.v_proj.weight"][np.arange(16), own] = 1.0
+        made[f"{shift}.out_proj.weight"][before, np.arange(16)] = 1.0
+        cross, place = f"model.decoder.layers.{layer}.encoder_attn", 16 * head + np.arange(16)
+        for part, read in (("q", own), ("k", before if rows == "written" else own)):
+            made[f"{cross}.{part}_proj.weight"][place] = 0.0
+            made[f"{cross}.{part}_proj.weight"][place, read] = 3.0
 
     def hugging_face(
         self, folder: Path, readme: str = "---\nlicense: apache-2.0\n---\n* model: transformer-align\n"

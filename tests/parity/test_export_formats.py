@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for marian_packages.py
 from marian_packages import ENGLISH, GERMAN, MarianFiles, Words, sentences
 
 from dragoman.bundle import Bundle, BundleInfo, Card, open_bundle, write_bundle
-from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.bundle.alignment_head import AlignmentHead, Heads
 from dragoman.bundle.info import Export
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.engine import search
@@ -51,6 +51,9 @@ OWN: dict[str, dict[str, Any]] = {
         "norm_epsilon": 1e-5,
         "activation": "swish",
         "seed": 11,
+        "heads": [
+            AlignmentHead(layer="decoder.layers.1.cross_attention", head=number, rows="read") for number in (2, 0)
+        ],
     },
     "sines first": {"positions": "sinusoidal-halves", "activation": "gelu-sigmoid"},
     "trained positions": {"positions": "learned", "activation": "gelu", "norm_epsilon": 1e-5},
@@ -89,7 +92,13 @@ def make_vocab(joint: bool = True) -> Vocab:
 
 
 def make_own(
-    folder: Path, joint: bool = True, norm: str = "post", seed: int = 12, vocab: Vocab | None = None, **shape: Any
+    folder: Path,
+    joint: bool = True,
+    norm: str = "post",
+    seed: int = 12,
+    vocab: Vocab | None = None,
+    heads: Heads = (),
+    **shape: Any,
 ) -> Bundle:
     vocab = vocab or make_vocab(joint)
     options = {"d_model": 24, "d_ff": 40, "num_heads": 3, "num_encoder_layers": 2, "num_decoder_layers": 3}
@@ -97,7 +106,8 @@ def make_own(
     model = TransformerConfig.model_validate({**options, **sizes, "norm": norm, **shape})
     # Random weights have near-ties, which rounding decides: more of them in a beam, and in long translations.
     search_options = {"beam_size": 1, "max_length": {"ratio": 0, "extra": LIMIT}}
-    info = BundleInfo(model=model, search=search_options, source_language="en", target_language="de")
+    codes = {"source_language": "en", "target_language": "de"}
+    info = BundleInfo(model=model, search=search_options, alignment_heads=heads, **codes)
     return write_bundle(folder, info, random_weights(build(model), seed), vocab, CARD)
 
 
@@ -200,7 +210,8 @@ def test_logits_and_greedy_translations_are_those_of_our_engines(case: Case) -> 
 
 @pytest.mark.parametrize("name", ["as in the paper", "norms before", "norms before, sines first"])
 def test_a_fine_tuned_export_comes_back(name: str, tmp_path: Path) -> None:
-    bundle = make_own(tmp_path / "own", **OWN[name])
+    heads = (AlignmentHead(layer="decoder.layers.1.cross_attention", head=2, rows="read"),)
+    bundle = make_own(tmp_path / "own", heads=heads, **OWN[name])
     export_as(bundle, ExportFormatRequest("transformers", tmp_path / "hf"))
     model, tokenizer = load_theirs(tmp_path / "hf")
     batch = tokenizer(sentences(ENGLISH, 8), text_target=sentences(GERMAN, 8), return_tensors="pt", padding=True)
@@ -218,6 +229,7 @@ def test_a_fine_tuned_export_comes_back(name: str, tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path / "tuned")
     back = import_model(ImportRequest(tmp_path / "tuned", tmp_path / "back")).bundle
     assert back.info.model.positions == bundle.info.model.positions
+    assert back.info.alignment_heads == heads
     again = export_as(back, ExportFormatRequest("transformers", tmp_path / "again"))
     assert again.check is not None
     found, _ = load_theirs(tmp_path / "again")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))  # for marian_packages.py
-from marian_packages import ENGLISH, GERMAN, MarianFiles, Words, sentences
+from marian_packages import ENGLISH, GERMAN, NAMES, MarianFiles, Words, sentences
 
 from dragoman.bundle import open_bundle
 from dragoman.decoding.engine import Engine, search
@@ -85,16 +85,37 @@ def logits_of(folder: Path, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Ten
     return mine[:, kept], other[:, [converted.target_order[number] for number in kept]]
 
 
+LARGE = {
+    512: {"d_model": 512, "d_ff": 2048, "num_heads": 8, "layers": (1, 1)},
+    1024: {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "layers": (1, 1)},
+}
+"""Layers as in OPUS-MT's usual and in its large models, by d_model."""
+
+
 @pytest.mark.parametrize("activation", ["relu", "swish", "gelu"])
 @pytest.mark.parametrize("vocabulary", ["joint", "separate"])
 @pytest.mark.parametrize("start", [False, True], ids=["zero start", "moved start"])
 def test_logits_are_those_of_transformers(
     activation: str, vocabulary: str, start: bool, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    words: Words = request.getfixturevalue(vocabulary)
+    check_logits(MarianFiles(words, activation=activation, start=start).hugging_face(tmp_path / "model"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["relu", "swish", "gelu"])
+@pytest.mark.parametrize("vocabulary", ["joint", "separate"])
+@pytest.mark.parametrize("d_model", LARGE)
+def test_logits_of_large_layers_are_those_of_transformers(
+    d_model: int, activation: str, vocabulary: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    words: Words = request.getfixturevalue(vocabulary)
+    check_logits(MarianFiles(words, **LARGE[d_model], activation=activation).hugging_face(tmp_path / "model"))
+
+
+def check_logits(folder: Path) -> None:
     torch.set_default_dtype(torch.float64)
     try:
-        words: Words = request.getfixturevalue(vocabulary)
-        folder = MarianFiles(words, activation=activation, start=start).hugging_face(tmp_path / "model")
         ours, theirs = logits_of(folder, torch.float64)
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
     finally:
@@ -257,7 +278,22 @@ def test_an_opus_mt_package_scores_as_ctranslate2s_own_converter_lets_it(
     """CTranslate2's converter has transformers' positions, and 1e-5 in its norms where Marian has 1e-6."""
     words: Words = request.getfixturevalue(vocabulary)
     steps = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
-    folder = MarianFiles(words, activation=activation).opus_mt(tmp_path / "model", **(steps if norm == "pre" else {}))
+    files = MarianFiles(words, activation=activation)
+    check_scores(files.opus_mt(tmp_path / "model", **(steps if norm == "pre" else {})), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["relu", "swish", "gelu"])
+@pytest.mark.parametrize("vocabulary", ["joint", "separate"])
+@pytest.mark.parametrize("d_model", LARGE)
+def test_an_opus_mt_package_of_large_layers_scores_as_ctranslate2s_own_converter_lets_it(
+    d_model: int, activation: str, vocabulary: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    words: Words = request.getfixturevalue(vocabulary)
+    check_scores(MarianFiles(words, **LARGE[d_model], activation=activation).opus_mt(tmp_path / "model"), tmp_path)
+
+
+def check_scores(folder: Path, tmp_path: Path) -> None:
     imported = import_model(ImportRequest(folder, tmp_path / "base", positions="hf"))
     converter = ctranslate2.converters.OpusMTConverter(str(folder))
     converter.convert(str(tmp_path / "theirs"))
@@ -346,6 +382,62 @@ def test_the_bundle_says_where_it_comes_from(joint: Words, tmp_path: Path) -> No
     assert bundle.exports[0].alignment_heads == (head,)
     with pytest.raises(ValueError, match="not an empty folder"):
         import_model(ImportRequest(folder, tmp_path / "base"))
+
+
+@pytest.fixture(scope="module")
+def named() -> Words:
+    """Both languages have the same names."""
+    return Words.made(sentences(ENGLISH + NAMES, 300), sentences(GERMAN + NAMES, 300), (120, 130))
+
+
+def aligning(words: Words, aligned: tuple[int, int, str], heads: list[list[int]], rows: str) -> MarianFiles:
+    config = {"alignment_heads": heads, "alignment_rows": rows}
+    shape = {"d_model": 64, "d_ff": 64, "num_heads": 4, "layers": (1, 2)}
+    return MarianFiles(words, **shape, aligned=aligned, config=config)
+
+
+@pytest.mark.parametrize("aligned", [(1, 0, "written"), (1, 2, "written"), (0, 3, "written"), (1, 2, "read")], ids=str)
+def test_the_alignment_head_that_a_package_names_is_set_and_confirmed(
+    aligned: tuple[int, int, str], named: Words, tmp_path: Path
+) -> None:
+    layer, head, rows = aligned
+    files = aligning(named, aligned, [[layer, head]], rows)
+    imported = import_model(ImportRequest(files.hugging_face(tmp_path / "model"), tmp_path / "base"))
+    (stored,) = imported.bundle.info.alignment_heads
+    assert (stored.layer, stored.head, stored.rows) == (f"decoder.layers.{layer}.cross_attention", head, rows)
+    check = imported.head_check
+    assert check is not None
+    assert check.is_confirmed
+    assert (check.found, check.best) == (check.tokens, stored)
+    assert check.tokens > 50, "the tokens of all copies count, not of one"
+    vocab = imported.bundle.vocab  # the export shows the same head
+    engine = Translator.load(imported.bundle, EngineOptions("ctranslate2", threads=1)).engine
+    names = [vocab.source.encode([f"{name}"]).ids.tolist()[0] for name in NAMES[:12]]
+    targets = {vocab.target.piece(number): number for number in range(vocab.target.size)}
+    copied = [targets[vocab.source.piece(number)] for number in names[3:]]
+    (weights,) = engine.attention([[*names, EOS]], [copied])
+    seen = weights[1:-1] if rows == "written" else weights[2:]
+    assert seen.argmax(-1).tolist() == list(range(4, 12))
+
+
+def test_the_doubt_about_an_alignment_head_names_a_better_one(named: Words, tmp_path: Path) -> None:
+    wrong = aligning(named, (1, 2, "written"), [[1, 0]], "written").hugging_face(tmp_path / "model")
+    check = import_model(ImportRequest(wrong, tmp_path / "base")).head_check
+    assert check is not None
+    assert not check.is_confirmed
+    assert check.found < 0.3 * check.tokens
+    assert (check.best.layer_number, check.best.head, check.found_by_best) == (1, 2, check.tokens)
+    shifted = aligning(named, (1, 2, "written"), [[1, 2]], "read").hugging_face(tmp_path / "shifted")
+    check = import_model(ImportRequest(shifted, tmp_path / "other")).head_check
+    assert check is not None
+    assert not check.is_confirmed, "the row of a token is the one before"
+
+
+def test_without_common_tokens_an_alignment_head_is_not_checked(joint: Words, tmp_path: Path) -> None:
+    folder = MarianFiles(joint).hugging_face(tmp_path / "model")
+    imported = import_model(ImportRequest(folder, tmp_path / "base"))
+    assert imported.bundle.info.alignment_heads
+    assert imported.head_check is None
 
 
 def test_an_import_that_computes_otherwise_is_not_written(

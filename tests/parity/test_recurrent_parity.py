@@ -16,6 +16,7 @@ from dragoman.text.vocab import BOS, PAD
 
 Vector = NDArray[np.float64]
 Weights = dict[str, Vector]
+KINDS: dict[str, type[nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "tanh": nn.RNN}
 exactly = {"rtol": 0.0, "atol": 1e-10}
 
 
@@ -42,10 +43,10 @@ def targets(size: int, length: int) -> Tensor:
 # The encoder beside torch's stacks.
 
 
-def stack_like(model: Recurrent) -> nn.GRU | nn.LSTM:
+def stack_like(model: Recurrent) -> nn.RNNBase:
     """torch's stack of several layers, with the weights of our separate ones."""
     config = model.config
-    kind = nn.GRU if config.cell == "gru" else nn.LSTM
+    kind = KINDS[config.cell]
     d_direction = config.d_model // (2 if config.bidirectional else 1)
     stack = kind(config.d_embedding, d_direction, config.num_layers, bidirectional=config.bidirectional).double()
     for name, parameter in stack.named_parameters():
@@ -62,7 +63,7 @@ def layer_weights(model: Recurrent) -> dict[str, nn.Parameter]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", KINDS)
 @pytest.mark.parametrize("seed", range(25))
 def test_a_padded_batch_is_read_as_torch_reads_each_sentence_alone(cell: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
@@ -96,12 +97,12 @@ def test_a_padded_batch_is_read_as_torch_reads_each_sentence_alone(cell: str, se
         torch.testing.assert_close(layer_weights(model)[name].grad, parameter.grad, **exactly)
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", KINDS)
 def test_sutskevers_decoder_is_torchs_stack_run_on_from_the_encoders_end(cell: str) -> None:
     model = make(5, cell=cell, context="first", d_model=6, d_embedding=5, num_layers=3, bidirectional=False)
     source, target = batch([4, 7]), targets(2, 8)
     encoder = stack_like(model)
-    decoder = (nn.GRU if cell == "gru" else nn.LSTM)(5, 6, 3).double()
+    decoder = KINDS[cell](5, 6, 3).double()
     for i, layer in enumerate(model.decoder.cells.layers):
         for name, parameter in layer.named_parameters():
             getattr(decoder, f"{name}_l{i}").data.copy_(parameter)
@@ -133,6 +134,11 @@ def lstm(w: Weights, name: str, x: Vector, h: Vector, c: Vector) -> tuple[Vector
     i, f, g, o = np.split(gates, 4)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
     return sigmoid(o) * np.tanh(c), c
+
+
+def tanh(w: Weights, name: str, x: Vector, h: Vector) -> Vector:
+    inputs, states = w[f"{name}.weight_ih"] @ x, w[f"{name}.weight_hh"] @ h
+    return np.tanh(inputs + w[f"{name}.bias_ih"] + states + w[f"{name}.bias_hh"])
 
 
 def softmax(scores: list[float]) -> Vector:
@@ -168,7 +174,8 @@ def bahdanau(model: Recurrent, annotations: list[Vector], words: list[int]) -> I
         y = embeddings[word]
         alpha = softmax([(v_a @ np.tanh(w_a @ s + u_a @ h)).item() for h in annotations])
         c = sum(weight * h for weight, h in zip(alpha, annotations, strict=True))
-        s = gru(w, "decoder.cells.layers.0", np.concatenate([y, c]), s)
+        step = gru if model.config.cell == "gru" else tanh
+        s = step(w, "decoder.cells.layers.0", np.concatenate([y, c]), s)
         yield deep_output(w, s, y, c)
 
 
@@ -214,9 +221,10 @@ def luong_weights(model: Recurrent, w: Weights, h: Vector, annotations: list[Vec
 LENGTHS = (6, 9, 1)
 
 
+@pytest.mark.parametrize("cell", ["gru", "tanh"])
 @pytest.mark.parametrize("seed", range(5))
-def test_bahdanau_is_what_the_paper_writes(seed: int) -> None:
-    model = make(seed, context="bahdanau", d_model=8, d_embedding=5, d_score=7)
+def test_bahdanau_is_what_the_paper_writes(cell: str, seed: int) -> None:
+    model = make(seed, cell=cell, context="bahdanau", d_model=8, d_embedding=5, d_score=7)
     source, target = batch(list(LENGTHS)), targets(3, 4)
     logits = model(source, target).detach()
     for row, length in enumerate(LENGTHS):

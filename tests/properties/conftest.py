@@ -9,13 +9,15 @@ import torch
 
 from dragoman.config import Config
 from dragoman.models.build import build
-from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.convolutional import Convolutional
 from dragoman.models.seq2seq import Seq2Seq
 
 LOUDNESS = {torch.float64: 2.5, torch.float32: 1.5}
 """What matrices are multiplied by. As they are initialised, models find all tokens about equally probable. The louder a
 model, the more it magnifies rounding, so in float32 it must speak more softly to stay within 1e-5. The Transformer's
-feed-forward sub-layers stay as they are: loud, they would drown what attention says."""
+feed-forward sub-layers stay as they are: loud, they would drown what attention says. ConvS2S begins with embeddings of
+a tenth: only they are louder, and by more."""
 
 
 def transformer(vocabulary: int, **changes: object) -> TransformerConfig:
@@ -29,15 +31,26 @@ def recurrent(vocabulary: int, **changes: object) -> RecurrentConfig:
     return RecurrentConfig(source_vocabulary=11, target_vocabulary=vocabulary, **fields)
 
 
+def convolutional(vocabulary: int, **changes: object) -> ConvolutionalConfig:
+    sizes = {"d_model": 12, "d_embedding": 10, "num_encoder_layers": 2, "num_decoder_layers": 2, "max_positions": 40}
+    return ConvolutionalConfig(source_vocabulary=11, target_vocabulary=vocabulary, **(sizes | changes))
+
+
 FAMILIES: dict[str, Callable[[int], Config]] = {
     "transformer": transformer,
     "transformer-pre": partial(transformer, norm="pre", positions="learned", attention_bias=True, d_k=5, d_v=3),
+    "transformer-rotary": partial(transformer, norm="pre", positions="rotary", activation="swish"),
     "first": partial(recurrent, context="first", cell="lstm", num_layers=2, tie="target"),
-    "every": partial(recurrent, context="every"),
+    "every": partial(recurrent, context="every", cell="tanh"),
     "bahdanau": recurrent,
     "dot-local-m": partial(recurrent, context="luong", score="dot", locality="local-m", window=2),
     "general-local-p": partial(recurrent, context="luong", score="general", locality="local-p", window=2),
-    "concat": partial(recurrent, context="luong", score="concat", cell="lstm", bidirectional=False),
+    "concat": partial(
+        recurrent, context="luong", score="concat", cell="lstm", bidirectional=False, reverse_source=True
+    ),
+    "location": partial(recurrent, context="luong", score="location", max_locations=5),
+    "convs2s": convolutional,
+    "convs2s-wide": partial(convolutional, kernel_size=5, weight_norm=False, tie="target", num_decoder_layers=1),
 }
 
 MakeModel = Callable[..., Seq2Seq]
@@ -51,7 +64,9 @@ def make(name: str, seed: int, dtype: torch.dtype = torch.float64, vocabulary: i
         model = build(FAMILIES[name](vocabulary)).eval().to(dtype)
     with torch.no_grad():
         for where, parameter in model.named_parameters():
-            if parameter.dim() > 1 and "feed_forward" not in where:
+            if isinstance(model, Convolutional):
+                parameter.mul_(4.0 * LOUDNESS[dtype] if where.endswith(("tokens.weight", "table")) else 1.0)
+            elif parameter.dim() > 1 and "feed_forward" not in where:
                 parameter.mul_(LOUDNESS[dtype])
     return model
 

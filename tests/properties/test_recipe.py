@@ -29,7 +29,11 @@ SECTIONS = [
     ("validation", "search", "penalty"),
     ("card",),
 ]
-KEYS = [(key.section, key.name) for key in all_keys(Recipe) if key.section in SECTIONS and key.family != "recurrent"]
+KEYS = [
+    (key.section, key.name)
+    for key in all_keys(Recipe)
+    if key.section in SECTIONS and key.family in (None, "transformer")
+]
 ALL_NAMES = {key.name for key in all_keys(Recipe)}
 
 

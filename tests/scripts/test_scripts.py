@@ -59,10 +59,11 @@ def test_the_studio_gets_the_types_and_numbers_of_this_version(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.skipif(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), reason="no chromium")
 def test_studio_pictures_draws_a_screen_in_both_sizes(tmp_path: Path) -> None:
-    run(sys.executable, SCRIPTS / "studio_pictures.py", tmp_path, "--only", "studio", "studio-compare-bad-phone")
+    names = ("studio", "studio-compare-bad-phone", "studio-align")
+    run(sys.executable, SCRIPTS / "studio_pictures.py", tmp_path, "--only", *names)
     pictures = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     widths = {name: int.from_bytes(data[16:20]) for name, data in pictures.items()}
-    assert widths == {"studio.png": 1440, "studio-compare-bad-phone.png": 390}
+    assert widths == {"studio.png": 1440, "studio-compare-bad-phone.png": 390, "studio-align.png": 1440}
     assert all(len(data) > 10_000 for data in pictures.values())  # more than one colour
 
 
@@ -104,6 +105,18 @@ def test_make_demo_installs_the_weights_of_the_second_training(tmp_path: Path) -
     assert installed.card.command == "python scripts/make_demo.py FOLDER --eflomal eflomal-align"
 
 
+def test_sbom_lists_packages_with_licences_and_the_demo(tmp_path: Path) -> None:
+    run(sys.executable, SCRIPTS / "sbom.py", tmp_path / "sbom.json")
+    bom = json.loads((tmp_path / "sbom.json").read_text(encoding="utf-8"))
+    listed = {component["name"]: component for component in bom["components"]}
+    assert {"ctranslate2", "sentencepiece", "torch", "uvicorn", "dragoman demo"} <= listed.keys()
+    assert "pytest" not in listed  # a tool of development
+    assert not [name for name, component in listed.items() if not component.get("licenses")]
+    assert listed["dragoman demo"]["licenses"] == [{"expression": "CC-BY-2.0 AND MPL-2.0"}]
+    references = {component["bom-ref"] for component in [bom["metadata"]["component"], *bom["components"]]}
+    assert {reference for edges in bom["dependencies"] for reference in edges["dependsOn"]} <= references
+
+
 def test_try_argos_says_what_it_needs() -> None:
     """Argos Translate itself is in an environment of its own."""
     assert "--no-split" in run(sys.executable, SCRIPTS / "try_argos.py", "--help")
@@ -130,7 +143,7 @@ def test_record_terminal_draws_every_state_and_ends_with_the_last(tmp_path: Path
 def test_try_slurm_writes_what_its_cluster_needs(tmp_path: Path) -> None:
     """A cluster needs root and SLURM, and takes minutes."""
     last = json.loads(run(sys.executable, SCRIPTS / "try_slurm.py", tmp_path, "--write-only").splitlines()[-1])
-    assert last == {"bench": "try_slurm", "values": {"files": 9}}
+    assert last == {"bench": "try_slurm", "values": {"files": 13}}
     assert f"StateSaveLocation={tmp_path}/state" in (tmp_path / "slurm.conf").read_text("utf-8")
 
 

@@ -274,7 +274,7 @@ def test_an_error_can_be_sent_to_another_process() -> None:
 
 
 def test_the_client_knows_every_option_of_the_service() -> None:
-    assert RequestOptions.__annotations__.keys() | {"texts"} == ServiceRequest.model_fields.keys()
+    assert RequestOptions.__annotations__.keys() | {"texts", "stream"} == ServiceRequest.model_fields.keys()
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ import httpx
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
 
 from dragoman.cli.main import app as command
 from dragoman.cli.serve import parse_limits
@@ -40,6 +41,7 @@ from dragoman.version import __version__
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+CONSTRAINTS = ROOT / "constraints.txt"
 PLACES = ("docker", "systemd", "kubernetes")
 
 
@@ -70,6 +72,12 @@ DEPLOYMENT, SERVICE = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(
 POD: dict[str, Any] = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 PROBES = {kind: CONTAINER[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")}
+
+
+def pins(text: str) -> dict[str, str]:
+    """The versions of a file of pinned packages."""
+    found = re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
 
 
 def unit(name: str) -> configparser.ConfigParser:
@@ -218,14 +226,16 @@ def test_nobody_is_root_and_nothing_is_written() -> None:
 def test_the_image_holds_what_serving_needs_and_the_versions_that_were_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (install,) = IMAGE.all("RUN")
-    extras = re.findall(r"\.whl\)\[([\w,]+)\]", install)[0].split(",")
-    assert extras == ["serve", "detect"]
-    assert set(extras) <= project["optional-dependencies"].keys()
-    assert "--constraint /build/constraints.txt" in install
-    assert IMAGE.all("COPY")[0].split() == ["constraints.txt", "${WHEEL}", "/build/"]
+    assert "--require-hashes --requirement /build/requirements.txt" in install
+    assert IMAGE.all("COPY")[0].split() == ["deploy/requirements.txt", "${WHEEL}", "/build/"]
     needed = set((DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines())
-    assert {"*", "!constraints.txt", "!dist/*.whl"} <= needed
-    assert (ROOT / "constraints.txt").is_file()
+    assert {"*", "!deploy/requirements.txt", "!dist/*.whl"} <= needed
+    pinned, tested = (pins(path.read_text(encoding="utf-8")) for path in (DEPLOY / "requirements.txt", CONSTRAINTS))
+    extras = project["optional-dependencies"]
+    wanted = {Requirement(text).name for text in [*project["dependencies"], *extras["serve"], *extras["detect"]]}
+    assert wanted <= pinned.keys()
+    assert "torch" not in pinned
+    assert {name: tested.get(name, version) for name, version in pinned.items()} == pinned
 
 
 def test_images_have_a_version_and_no_host() -> None:

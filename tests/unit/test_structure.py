@@ -13,7 +13,7 @@ FOLDERS = [".ci", "bench", "deploy", "docs", "scripts", "src", "tests"]
 WRITTEN = sorted(
     path
     for path in [*ROOT.glob("*.*"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*"))]
-    if path.is_file() and "__pycache__" not in path.parts
+    if path.is_file() and path.name != ".git" and "__pycache__" not in path.parts  # .git is a file in a worktree
 )
 
 

@@ -21,11 +21,13 @@ from dragoman.attention.multihead import MultiHead
 from dragoman.attention.tap import Sight, Tap, cross_attentions
 from dragoman.bundle import Bundle
 from dragoman.bundle.alignment_head import AlignmentHead
-from dragoman.decoding.batching import alike, require_short
+from dragoman.decoding.batching import alike, compute_batches, require_short
 from dragoman.decoding.decode_loop import require_eval
 from dragoman.decoding.hypothesis import Tokens as TokenIds
 from dragoman.decoding.torch_engine import load_model
+from dragoman.device import device_of
 from dragoman.io.progress import Progress, part_progress
+from dragoman.models.convolutional import MultiStepAttention
 from dragoman.models.seq2seq import Seq2Seq, shifted
 from dragoman.text.cleaning import clean_line
 from dragoman.text.vocab import EOS, PAD, Vocab
@@ -75,8 +77,11 @@ class Aligner(SegmentAligner):
         """Return the attention weight of each target word on each source word, for every pair."""
         require_eval(self.model)
         maps: dict[int, WordMap] = {}
-        for rows in alike([(len(pair.target), len(pair.source)) for pair in pairs], BATCH_TOKENS):
-            maps.update(zip(rows, self._align_batch([pairs[i] for i in rows]), strict=True))
+        batches = alike([(len(pair.target), len(pair.source)) for pair in pairs], BATCH_TOKENS)
+        for rows, aligned in compute_batches(
+            batches, lambda rows: self._align_batch([pairs[i] for i in rows]), device_of(self.model)
+        ):
+            maps.update(zip(rows, aligned, strict=True))
             if progress:
                 progress("align", len(maps), len(pairs))
         return [maps[i] for i in range(len(pairs))]
@@ -91,10 +96,14 @@ class Aligner(SegmentAligner):
         require_eval(self.model)
         ended = [[*target, EOS] for target in targets]
         found: dict[int, ndarray] = {}
-        for rows in alike([(len(s), len(t)) for s, t in zip(sources, ended, strict=True)], BATCH_TOKENS):
-            maps = self._capture([sources[i] for i in rows], [ended[i] for i in rows]).values()
+        batches = alike([(len(s), len(t)) for s, t in zip(sources, ended, strict=True)], BATCH_TOKENS)
+        for rows, maps in compute_batches(
+            batches,
+            lambda rows: self._capture([sources[i] for i in rows], [ended[i] for i in rows]),
+            device_of(self.model),
+        ):
             for place, i in enumerate(rows):
-                of_heads = np.array([of_head[place, : len(ended[i]), : len(sources[i])] for of_head in maps])
+                of_heads = np.array([of_head[place, : len(ended[i]), : len(sources[i])] for of_head in maps.values()])
                 totals = of_heads.sum(-1, keepdims=True)
                 found[i] = (of_heads / np.where(totals > 0, totals, 1.0)).mean(0)
         return [found[i] for i in range(len(sources))]
@@ -108,9 +117,10 @@ class Aligner(SegmentAligner):
         self, sources: Sequence[TokenIds], targets: Sequence[TokenIds]
     ) -> dict[AlignmentHead, Float[ndarray, "batch target source"]]:
         """Return the weights of each alignment head in a teacher-forced pass without the output projection."""
-        device = next(self.model.parameters(), torch.empty(0)).device
         rows = ([torch.tensor(ids) for ids in side] for side in (sources, targets))
-        source, target = (pad_sequence(side, batch_first=True, padding_value=PAD).to(device) for side in rows)
+        source, target = (
+            pad_sequence(side, batch_first=True, padding_value=PAD).to(device_of(self.model)) for side in rows
+        )
         layers = list(dict.fromkeys(head.layer for head in self.heads))
         tapped = nn.ModuleList(self.model.get_submodule(layer) for layer in layers)  # named 0, 1, ... under the tap
         norms: dict[str, Tensor] = {}
@@ -141,9 +151,9 @@ def value_norms(attention: nn.Module, value: Float[Tensor, "heads keys d_v"]) ->
 
     A key's attention weight times this norm is the key's contribution. Without an output projection, the norm is ||v||.
     """
-    if isinstance(attention, MultiHead):
+    if isinstance(attention, MultiHead | MultiStepAttention):
         output = attention.output.weight
-        by_head = output.view(len(output), attention.num_heads, -1)  # [d_model, heads, d_v]
+        by_head = output.view(len(output), _num_heads(attention), -1)  # [d_model, heads, d_v]
         value = torch.bmm(value, by_head.permute(1, 2, 0))
     norms: Tensor = torch.linalg.vector_norm(value, dim=-1)
     return norms
@@ -160,6 +170,10 @@ def _require_head(model: nn.Module, head: AlignmentHead) -> None:
     if head.layer not in names:
         raise ValueError(f"this model has no cross-attention {head.layer!r}: choose from {', '.join(names) or 'none'}")
     attention = model.get_submodule(head.layer)
-    num_heads = attention.num_heads if isinstance(attention, MultiHead) else 1
+    num_heads = _num_heads(attention)
     if head.head is not None and head.head >= num_heads:
         raise ValueError(f"there is no head {head.head} in {head.layer}: choose 0 to {num_heads - 1}")
+
+
+def _num_heads(attention: nn.Module) -> int:
+    return attention.num_heads if isinstance(attention, MultiHead) else 1

@@ -15,7 +15,7 @@ def find_engine_links(bundle: Bundle, engine: Engine) -> LinksOf | None:
         from dragoman.decoding.torch_engine import TorchEngine
 
         assert isinstance(engine, TorchEngine)
-        return Aligner(engine.model, bundle.vocab, heads).links_of
+        return Aligner(engine.aligning, bundle.vocab, heads).links_of
     from dragoman.alignment.export_aligner import ExportAligner, find_export_obstacle
     from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 

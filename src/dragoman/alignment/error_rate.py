@@ -1,15 +1,15 @@
 """Alignment error rate, precision and recall of word links against gold links (Och and Ney, 2003)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from numpy import ndarray
 
-from dragoman.alignment.links import Links
+from dragoman.alignment.links import Links, diagonal
 from dragoman.alignment.moses import Gold
 
 First = TypeVar("First")
@@ -43,11 +43,22 @@ class AlignmentScore:
         _, sure, in_sure, _ = self.counts.sum(0).tolist()
         return float(in_sure / sure)
 
-    def interval(self, level: float = 0.95, draws: int = 1000, seed: int = 12345) -> tuple[float, float]:
-        """Return a confidence interval of the alignment error rate by percentile bootstrap over sentences."""
-        rows = np.random.default_rng(seed).integers(len(self.counts), size=(draws, len(self.counts)))
-        low, high = np.quantile(_aer(self.counts[rows].sum(1)), [(1 - level) / 2, (1 + level) / 2])
+    def interval(
+        self, level: float = 0.95, draws: Float[ndarray, "draws sentences"] | None = None
+    ) -> tuple[float, float]:
+        """Return a confidence interval of the alignment error rate by percentile bootstrap over sentences.
+
+        `draws` are those of `draw_sentences`, to make them once for many scores of the same sentences.
+        """
+        drawn = draw_sentences(len(self.counts)) if draws is None else draws
+        low, high = np.quantile(_aer(drawn @ self.counts), [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
+
+
+def draw_sentences(num_sentences: int, num_draws: int = 1000, seed: int = 12345) -> Float[ndarray, "draws sentences"]:
+    """Return how often each sentence is in each of the bootstrap's draws, which are the same at every call."""
+    rows = np.random.default_rng(seed).integers(num_sentences, size=(num_draws, num_sentences))
+    return np.stack([np.bincount(row, minlength=num_sentences) for row in rows]).astype(np.float64)
 
 
 def alignment_score(links: Iterable[Links], gold: Iterable[Gold]) -> AlignmentScore:
@@ -57,6 +68,12 @@ def alignment_score(links: Iterable[Links], gold: Iterable[Gold]) -> AlignmentSc
         for _, pair, right in zip_numbered(links, gold, ("sentences", "gold lines"))
     ]
     return score_counts(np.array(counts, np.int64).reshape(-1, 4))
+
+
+def diagonal_score(sources: Sequence[str], targets: Sequence[str], gold: Iterable[Gold]) -> AlignmentScore:
+    """Score the diagonal, a baseline that uses no model."""
+    pairs = zip(sources, targets, strict=True)
+    return alignment_score([diagonal(len(source.split()), len(target.split())) for source, target in pairs], gold)
 
 
 def score_counts(counts: Int[ndarray, "sentences 4"]) -> AlignmentScore:
@@ -77,7 +94,7 @@ def zip_numbered(
         yield number, left, right
 
 
-def _aer(counts: Int[ndarray, "*draws 4"]) -> Float[ndarray, "*draws"]:
+def _aer(counts: Num[ndarray, "*draws 4"]) -> Float[ndarray, "*draws"]:
     total, sure, in_sure, in_possible = np.moveaxis(counts, -1, 0)
     # A draw may hit nothing but sentences without links: there was nothing to get wrong.
     return np.asarray(1.0 - np.where(total + sure, in_sure + in_possible, 1) / np.maximum(total + sure, 1))

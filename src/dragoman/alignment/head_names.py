@@ -20,7 +20,7 @@ def pick_head(names: Sequence[str], layer: int, head: int | None) -> AlignmentHe
     """
     if not names:
         wrong = "this model cannot align, as it has no cross-attention"
-        raise ValueError(f"{wrong}: use a transformer, a bahdanau or a luong model")
+        raise ValueError(f"{wrong}: use a transformer, a convs2s, a bahdanau or a luong model")
     if not -len(names) <= layer < len(names):
         raise ValueError(f"there is no layer {layer}: choose 0 to {len(names) - 1}, or -1 for the last")
     return AlignmentHead(layer=names[layer], head=head)

@@ -1,7 +1,7 @@
 """Word links as text: the Moses format `0-0 1-2`, and gold alignments with sure and possible links."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dragoman.alignment.links import Links, swap
@@ -39,3 +39,24 @@ def read_gold(lines: Iterable[str], name: str = "gold") -> Iterator[Gold]:
             if parts[2] == "-":
                 sure.add(pair)
         yield Gold(frozenset(sure), frozenset(possible))
+
+
+def read_gold_of(
+    lines: Iterable[str], sources: Sequence[str], targets: Sequence[str], name: str = "gold", *, swap: bool = False
+) -> list[Gold]:
+    """Return the gold links of sentence pairs; with `swap`, the target word stands first in each link.
+
+    Raise ValueError if there is no sure link, or if a link has a word that its sentence does not have.
+    """
+    gold = [links.swapped() if swap else links for links in read_gold(lines, name)]
+    if not any(links.sure for links in gold):
+        raise ValueError(f"{name}: AER is undefined without sure links: write sure links as 1-1")
+    for number, (links, *pair) in enumerate(zip(gold, sources, targets, strict=True), 1):
+        for side, line, words in zip(("source", "target"), pair, zip(*links.possible, strict=True), strict=False):
+            size = len(line.split())
+            if max(words) >= size:
+                raise ValueError(
+                    f"{name}, line {number:,}: a link has {side} word {max(words) + 1}, but there are {size} words: "
+                    "give the gold links of these sentences, or add --swap-gold if the target word comes first"
+                )
+    return gold

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from dragoman.bulk.find_shards import Portion, find_shards
@@ -17,6 +16,7 @@ from dragoman.bundle import open_bundle
 from dragoman.device import CPU, choose_ctranslate2_device, choose_kind
 from dragoman.io.processes import num_cores
 from dragoman.io.progress import Progress
+from dragoman.io.remote_path import AnyPath
 from dragoman.translation.file_formats import MARKUP, format_by_name, refuse_unsupported
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.translate_request import TranslateRequest
@@ -66,7 +66,7 @@ def _is_on_cpu(engine: str, device: str) -> bool:
     return choose_kind(device) == CPU if engine == "torch" else choose_ctranslate2_device(device).is_cpu
 
 
-def _check_formats(shards: Sequence[Path]) -> None:
+def _check_formats(shards: Sequence[AnyPath]) -> None:
     """Raise ValueError for an unsupported file format, ImportError if the package for a file format is missing."""
     for shard in shards:
         refuse_unsupported(shard)
@@ -79,8 +79,8 @@ def _check_formats(shards: Sequence[Path]) -> None:
 
 
 def _check_shards(
-    shards: Sequence[Path], out: Path, progress: Progress, warn: Callable[[str], None]
-) -> tuple[list[ShardManifest], list[Path]]:
+    shards: Sequence[AnyPath], out: AnyPath, progress: Progress, warn: Callable[[str], None]
+) -> tuple[list[ShardManifest], list[AnyPath]]:
     """Return the manifests of finished shards, and the paths of all other shards.
 
     Threads hash the files, since hashing releases the GIL.
@@ -102,7 +102,7 @@ def _check_shards(
 class _Estimate:
     """Reports the rows done, and a total estimated from the rows and bytes of finished shards."""
 
-    def __init__(self, shards: Sequence[Path], progress: Progress) -> None:
+    def __init__(self, shards: Sequence[AnyPath], progress: Progress) -> None:
         self.progress = progress
         self.sizes = {shard.name: shard.stat().st_size for shard in shards}
         self.under_way: dict[str, int] = {}
@@ -110,7 +110,7 @@ class _Estimate:
         if shards:
             progress("translate", 0, None)
 
-    def update(self, shard: Path, rows: int, is_finished: bool = False) -> None:
+    def update(self, shard: AnyPath, rows: int, is_finished: bool = False) -> None:
         """Report how many rows of a shard have been translated so far."""
         self.under_way[shard.name] = rows
         if is_finished:

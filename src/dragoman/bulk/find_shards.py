@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.io.remote_path import AnyPath, RemotePath, parse_address
+
 
 @dataclass(frozen=True)
 class Portion:
@@ -29,15 +31,14 @@ class Portion:
             raise ValueError(f"--shard-index {text} is out of range, the index starts at 0: give {tasks}")
         return portion
 
-    def of(self, shards: Sequence[Path]) -> list[Path]:
+    def of(self, shards: Sequence[AnyPath]) -> list[AnyPath]:
         """Return this task's shards; each shard belongs to exactly one task."""
         return list(shards[self.index :: self.count])
 
 
-def find_shards(pattern: str, out: Path) -> list[Path]:
+def find_shards(pattern: str, out: AnyPath) -> Sequence[AnyPath]:
     """Return the files that match the pattern; raise ValueError if no file matches or two have the same name."""
-    names = glob.glob(pattern, recursive=True)  # noqa: PTH207  # the pattern may be absolute, or hold ..
-    shards = sorted(path for path in map(Path, names) if path.is_file())
+    shards = _match(pattern)
     if not shards:
         quoting = "" if glob.has_magic(pattern) else "; put a pattern in quotes, as in --shards 'in/*.parquet'"
         raise ValueError(f"--shards {pattern} matches no file: check the path{quoting}")
@@ -49,3 +50,12 @@ def find_shards(pattern: str, out: Path) -> list[Path]:
     if any(shard.resolve().parent == out.resolve() for shard in shards):
         raise ValueError(f"--out {out} is the folder of the shards: give another folder")
     return shards
+
+
+def _match(pattern: str) -> Sequence[AnyPath]:
+    """Return the files that match a pattern, in the order of their names."""
+    address = parse_address(pattern)
+    if isinstance(address, RemotePath):
+        return sorted(address.glob())
+    names = glob.glob(str(address), recursive=True)  # noqa: PTH207  # the pattern may be absolute, or hold ..
+    return sorted(path for path in map(Path, names) if path.is_file())

@@ -3,17 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 
 from dragoman.bulk.find_shards import Portion
 from dragoman.bulk.shard_manifest import SUFFIX, BulkSettings, load_manifest, manifest_path
+from dragoman.bulk.staging import write_output
 from dragoman.config import Config
 from dragoman.io import hashed_json
-from dragoman.io.durable import UNFINISHED, DamageError, write_durably
+from dragoman.io.durable import UNFINISHED, DamageError
 from dragoman.io.lock import is_locked, locked
+from dragoman.io.remote_path import AnyPath, RemotePath
 
 RECORD: Final = "bulk.json"
 """The file that marks the output folder of a bulk run and holds the settings of all shards. Written first."""
@@ -32,8 +33,14 @@ class FolderRecord(Config):
 
 
 @contextmanager
-def lock_folder(out: Path, portion: Portion) -> Iterator[None]:
-    """Lock the output folder against runs with the same shard index, or with another number of tasks."""
+def lock_folder(out: AnyPath, portion: Portion) -> Iterator[None]:
+    """Lock the output folder against runs with the same shard index, or with another number of tasks.
+
+    A folder of an object store has no lock: two runs with the same settings write the same bytes.
+    """
+    if isinstance(out, RemotePath):
+        yield
+        return
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is a file: give a folder")
     out.mkdir(parents=True, exist_ok=True)
@@ -50,42 +57,44 @@ def lock_folder(out: Path, portion: Portion) -> Iterator[None]:
         yield
 
 
-def claim_folder(out: Path, shards: Sequence[Path], settings: BulkSettings) -> None:
+def claim_folder(out: AnyPath, shards: Sequence[AnyPath], settings: BulkSettings) -> None:
     """Write bulk.json; raise ValueError if the folder holds other translations or unrelated files."""
     record = _load_record(out / RECORD)
     if record is not None:
         _check_settings(out / RECORD, record.settings, settings)
+    names = {path.name for path in out.iterdir()}
     for shard in shards:
-        _check_output(out / shard.name, settings, is_ours=record is not None)
+        if {shard.name, manifest_path(shard).name} & names:
+            _check_output(out / shard.name, settings, is_ours=record is not None)
     if record is None:
         content = hashed_json.render(FolderRecord(settings=settings).model_dump(mode="json"))
-        write_durably(out / RECORD, content)
+        write_output(out / RECORD, content)
 
 
-def remove_unfinished(out: Path, shards: Iterable[Path]) -> None:
+def remove_unfinished(out: AnyPath, shards: Iterable[AnyPath]) -> None:
     """Remove unfinished output files of the shards. The folder lock ensures that no process is writing them."""
     names = {RECORD}.union(*({shard.name, manifest_path(shard).name} for shard in shards))
     for path in _unfinished(out, names):
         path.unlink(missing_ok=True)
 
 
-def find_strays(out: Path, shards: Iterable[Path]) -> list[str]:
+def find_strays(out: AnyPath, shards: Iterable[AnyPath]) -> list[str]:
     """Return the names of translated shards in the folder that are not in `shards`."""
-    names = {path.name.removesuffix(SUFFIX) for path in out.glob(f"*{SUFFIX}")}
+    names = {path.name.removesuffix(SUFFIX) for path in out.iterdir() if path.name.endswith(SUFFIX)}
     return sorted(names - {shard.name for shard in shards})
 
 
-def count_deaths(out: Path, shard: Path) -> int:
+def count_deaths(out: AnyPath, shard: AnyPath) -> int:
     """Return the number of workers that died while writing a shard: each leaves an unfinished file."""
     return len(_unfinished(out, {shard.name}))
 
 
-def _unfinished(out: Path, names: set[str]) -> list[Path]:
+def _unfinished(out: AnyPath, names: set[str]) -> list[AnyPath]:
     matches = ((path, _UNFINISHED.fullmatch(path.name)) for path in out.iterdir())
     return [path for path, match in matches if match and match["name"] in names]
 
 
-def _load_record(path: Path) -> FolderRecord | None:
+def _load_record(path: AnyPath) -> FolderRecord | None:
     if not path.is_file():
         return None
     try:
@@ -94,7 +103,7 @@ def _load_record(path: Path) -> FolderRecord | None:
         raise DamageError(path, "not the record of a bulk run", _FIX) from error
 
 
-def _check_output(output: Path, settings: BulkSettings, is_ours: bool) -> None:
+def _check_output(output: AnyPath, settings: BulkSettings, is_ours: bool) -> None:
     manifest = None
     with suppress(DamageError):  # the shard will be translated again
         manifest = load_manifest(output)
@@ -104,6 +113,6 @@ def _check_output(output: Path, settings: BulkSettings, is_ours: bool) -> None:
         raise ValueError(f"{output} exists and was not written by a bulk run: move the file, or give another --out")
 
 
-def _check_settings(path: Path, theirs: BulkSettings, ours: BulkSettings) -> None:
+def _check_settings(path: AnyPath, theirs: BulkSettings, ours: BulkSettings) -> None:
     if differences := "; ".join(ours.differences(theirs)):
         raise ValueError(f"{path.parent} holds other translations ({path.name}: {differences}): give another --out")

@@ -15,22 +15,22 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from dragoman.bulk.shard_worker import ATTEMPTS, BulkJob, ShardOutcome, ShardWorker
 from dragoman.io.processes import exit_with_parent
+from dragoman.io.remote_path import AnyPath
 
 _REPORT_S: Final = 0.5
 _END_S: Final = 10.0
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 Warn = Callable[[str], None]
-OnRows = Callable[[Path, int], None]
+OnRows = Callable[[AnyPath, int], None]
 """Callback with a shard and the number of its rows that have been translated."""
 
 
-def run_in_ray(job: BulkJob, shards: Sequence[Path], num_workers: int) -> Iterator[ShardOutcome]:
+def run_in_ray(job: BulkJob, shards: Sequence[AnyPath], num_workers: int) -> Iterator[ShardOutcome]:
     """Translate shards in Ray actors, and yield the outcomes in order; Ray restarts an actor that dies.
 
     The folders must have the same paths on every machine. The cluster has one more CPU than actors: without a free CPU,
@@ -44,7 +44,7 @@ def run_in_ray(job: BulkJob, shards: Sequence[Path], num_workers: int) -> Iterat
 
 
 def run_in_pool(
-    job: BulkJob, shards: Sequence[Path], num_workers: int, warn: Warn, on_rows: OnRows
+    job: BulkJob, shards: Sequence[AnyPath], num_workers: int, warn: Warn, on_rows: OnRows
 ) -> Iterator[ShardOutcome]:
     """Translate shards in worker processes, and yield an outcome as soon as a shard is finished.
 
@@ -58,7 +58,7 @@ class _Worker(NamedTuple):
 
     process: BaseProcess
     pipe: Connection
-    shard: Path
+    shard: AnyPath
 
     def end(self) -> None:
         """Close the pipe, which ends the process; kill the process if it is still running after _END_S seconds."""
@@ -71,10 +71,10 @@ class _Worker(NamedTuple):
 class _Pool:
     """The worker processes. Each has a separate pipe, so that a dying worker cannot block the others."""
 
-    def __init__(self, job: BulkJob, shards: Sequence[Path], warn: Warn, on_rows: OnRows) -> None:
+    def __init__(self, job: BulkJob, shards: Sequence[AnyPath], warn: Warn, on_rows: OnRows) -> None:
         self.job, self.warn, self.on_rows = job, warn, on_rows
         self.waiting = deque(shards)
-        self.attempts: Counter[Path] = Counter()
+        self.attempts: Counter[AnyPath] = Counter()
         self.workers: list[_Worker] = []
 
     def outcomes(self, num_workers: int) -> Iterator[ShardOutcome]:
@@ -94,7 +94,7 @@ class _Pool:
                 worker.process.join()
                 worker.pipe.close()
 
-    def _start(self, shard: Path) -> _Worker:
+    def _start(self, shard: AnyPath) -> _Worker:
         # Spawned, not forked: Arrow and CTranslate2 keep threads, which a fork would lose.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()

@@ -1,16 +1,17 @@
 """The manifest of a translated shard: input, output and settings. A shard with a manifest is finished."""
 
 from operator import not_
-from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, ValidationError
 
+from dragoman.bulk.staging import write_output
 from dragoman.bundle.info import ExportStore
 from dragoman.config import Config
 from dragoman.decoding.options import Compute, SamplingOptions
 from dragoman.io import hashed_json
-from dragoman.io.durable import DamageError, FileInfo, find_damage, write_durably
+from dragoman.io.durable import DamageError, FileInfo, find_damage
+from dragoman.io.remote_path import AnyPath
 
 SUFFIX: Final = ".manifest.json"
 FIX: Final = "run the same command again: it translates only missing or damaged shards"
@@ -69,10 +70,10 @@ class ShardManifest(Config):
     unused_terms: int = Field(0, ge=0, exclude_if=not_, description="glossary terms of the texts that were not used")
     settings: BulkSettings = Field(description="settings of the translation")
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: AnyPath) -> None:
         """Write the manifest. It is written last, because it marks the shard as finished."""
         content = hashed_json.render(self.model_dump(mode="json"))
-        write_durably(manifest_path(folder / self.output.file), content)
+        write_output(manifest_path(folder / self.output.file), content)
 
 
 class ShardStatus(NamedTuple):
@@ -84,12 +85,12 @@ class ShardStatus(NamedTuple):
     """The reason why a finished shard must be translated again."""
 
 
-def manifest_path(output: Path) -> Path:
+def manifest_path(output: AnyPath) -> AnyPath:
     """Return the manifest path of a translated shard."""
     return output.with_name(output.name + SUFFIX)
 
 
-def check_shard(shard: Path, out: Path) -> ShardStatus:
+def check_shard(shard: AnyPath, out: AnyPath) -> ShardStatus:
     """Return the status of a shard, which is finished if the input and output hashes match the manifest."""
     try:
         manifest = load_manifest(out / shard.name)
@@ -106,7 +107,7 @@ def check_shard(shard: Path, out: Path) -> ShardStatus:
     return ShardStatus(manifest)
 
 
-def load_manifest(output: Path) -> ShardManifest | None:
+def load_manifest(output: AnyPath) -> ShardManifest | None:
     """Return the manifest of a translated shard, or None if the shard has no manifest."""
     path = manifest_path(output)
     if not path.is_file():

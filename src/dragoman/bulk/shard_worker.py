@@ -10,12 +10,14 @@ from typing import Any, Final, NamedTuple
 from dragoman.alignment.engine_links import find_engine_links
 from dragoman.bulk.folder import count_deaths
 from dragoman.bulk.shard_manifest import BulkSettings, ShardManifest, check_shard
+from dragoman.bulk.staging import copy_locally, marked_attempt, write_output
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.bundle.info import ExportStore
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.options import EngineName, EngineOptions, SearchOptions
 from dragoman.device import AUTO
-from dragoman.io.durable import FileInfo, Sink, hash_file, write_durably
+from dragoman.io.durable import FileInfo, Sink, hash_file
+from dragoman.io.remote_path import AnyPath
 from dragoman.translation.file_formats import (
     FieldNames,
     RowCounts,
@@ -41,7 +43,7 @@ class BulkJob:
 
     model: Path
     """The folder of the bundle."""
-    out: Path
+    out: AnyPath
     settings: BulkSettings
     threads: int
     glossary: Glossary | None = None
@@ -51,7 +53,7 @@ class BulkJob:
 class ShardOutcome(NamedTuple):
     """The result of translating a shard: the number of rows and sentences, or an error."""
 
-    shard: Path
+    shard: AnyPath
     rows: int = 0
     sentences: int = 0
     wrong: str | None = None
@@ -108,13 +110,16 @@ class ShardWorker:
         self.pipeline: Pipeline | None = None
         self.num_sentences = self.num_untranslated = self.num_unused_terms = 0
 
-    def __call__(self, shard: Path) -> ShardOutcome:
+    def __call__(self, shard: AnyPath) -> ShardOutcome:
         """Translate a shard. Return an error as an outcome, so that the worker can translate other shards."""
         if count_deaths(self.job.out, shard) >= ATTEMPTS:  # Ray does not count, and would go on for ever
             return ShardOutcome(shard, wrong=f"{shard} killed {ATTEMPTS} workers", is_lost=True)
         try:
             # A worker that died may have died after it finished the shard.
-            manifest = check_shard(shard, self.job.out).manifest or self._translate(shard)
+            manifest = check_shard(shard, self.job.out).manifest
+            if manifest is None:
+                with marked_attempt(self.job.out / shard.name), copy_locally(shard) as source:
+                    manifest = self._translate(source)
         except ValueError as error:
             return ShardOutcome(shard, wrong=str(error))
         except OSError as error:
@@ -141,7 +146,7 @@ class ShardWorker:
                 raise ValueError(f"{shard} changed during translation: run the same command again")
 
         source = FileInfo(file=shard.name, sha256=hash_file(shard), num_bytes=before[0])
-        output = write_durably(job.out / shard.name, write)
+        output = write_output(job.out / shard.name, write)
         manifest = ShardManifest(
             input=source,
             output=output,

@@ -21,5 +21,10 @@ class AlignmentHead(Config):
     rows: Rows = Field("written", description="decoding step that aligns a token: the token is its output or input")
     measure: Measure = Field("attention", description="attention weights, or norms of the weighted values")
 
+    @property
+    def layer_number(self) -> int:
+        """The layer index of a Transformer's head, such as 2 for decoder.layers.2.cross_attention."""
+        return int(self.layer.split(".")[2])
+
 
 Heads = tuple[AlignmentHead, ...]

@@ -123,6 +123,26 @@ def demo_folder() -> Path:
     return folder
 
 
+def is_demo(folder: Path) -> bool:
+    """Return True if this is the folder of the built-in model, by whatever path."""
+    built_in = Path(str(files("dragoman") / "demo"))
+    return folder.is_dir() and built_in.is_dir() and folder.samefile(built_in)
+
+
+def refuse_demo(folder: Path, fix: str = "align with --layer and --head instead") -> None:
+    """Raise ValueError for the built-in model, which is part of the installation and serves all its users."""
+    if is_demo(folder):
+        raise ValueError(f"the built-in model `demo` cannot be changed: {fix}")
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Return True if a folder has a model, or is that of a run that has one."""
+    try:
+        return _find_bundle(folder).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _find_bundle(folder: Path) -> Path:
     """Return the bundle folder: the given folder or, of a run folder, its model or its best model so far."""
     if not folder.is_dir():

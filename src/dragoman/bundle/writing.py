@@ -17,7 +17,7 @@ from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.card import Card
 from dragoman.bundle.file_names import CARD, CONFIG, EXPORTED, MANIFEST, NEXT_MANIFEST, README, VOCABULARIES, WEIGHTS
 from dragoman.bundle.info import BundleInfo, BundleManifest, Export, Store
-from dragoman.bundle.reading import Bundle, current_manifest, open_bundle, read_manifest
+from dragoman.bundle.reading import Bundle, current_manifest, open_bundle, read_manifest, refuse_demo
 from dragoman.config import Config
 from dragoman.io import hashed_json
 from dragoman.io.durable import UNFINISHED, FileInfo, sync_folder, write_durably
@@ -60,6 +60,7 @@ def store_alignment_heads(folder: Path, heads: Heads) -> Bundle:
     """
     bundle, manifest = _begin_change(folder)
     folder = bundle.folder
+    refuse_demo(folder)
     config = _json(bundle.info.model_copy(update={"alignment_heads": heads}))
     entry = FileInfo(file=CONFIG, sha256=hashlib.sha256(config).hexdigest(), num_bytes=len(config))
     files = tuple(entry if info.file == CONFIG else info for info in manifest.files)

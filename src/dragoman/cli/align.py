@@ -83,7 +83,12 @@ class AlignRequest:
         if self.model is None:
             self.write(self.learn(sources, targets), sources, targets, gold)
             return
+        from dragoman.bundle import refuse_demo
+
         bundles = self.open_models(self.model)
+        if self.store:
+            for bundle in bundles:
+                refuse_demo(bundle.folder)
         if find_spec("torch") is None:
             self.write({"model": self.align_by_export(bundles[0], sources, targets)}, sources, targets, gold)
             return
@@ -154,8 +159,6 @@ class AlignRequest:
             raise ValueError("--search needs a criterion to rank heads by: add --gold FILE or --reverse MODEL")
         if self.grid is not None and not (self.search and self.gold is not None):
             raise ValueError("--grid needs a search by gold links: add --search and --gold FILE")
-        if self.store and self.model == "demo":
-            raise ValueError("--store cannot change the built-in model `demo`: use --layer and --head instead")
         if self.store and not self.search and self.layer is None:
             raise ValueError("--store has no head to store: add --search, or --layer and --head")
         if self.symmetrise is not None and self.model is not None and self.reverse is None:
@@ -171,7 +174,7 @@ class AlignRequest:
 
     def read(self) -> "tuple[list[str], list[str], list[Gold] | None]":
         """Read sources, targets and gold links, and check that their line counts match."""
-        from dragoman.alignment.moses import read_gold
+        from dragoman.alignment.moses import read_gold_of
         from dragoman.evaluation.text_files import read_sides, read_text, require_same_length
 
         sources, targets = read_sides(self.source, self.target, self.pairs, self.fields)
@@ -179,10 +182,7 @@ class AlignRequest:
             return sources.lines, targets.lines, None
         text = read_text(self.gold)
         require_same_length(sources, text)
-        gold = [links.swapped() if self.swap_gold else links for links in read_gold(text.lines, self.gold)]
-        if not any(links.sure for links in gold):
-            raise ValueError(f"{self.gold}: AER is undefined without sure links: write sure links as 1-1")
-        _check_gold(self.gold, gold, sources.lines, targets.lines)
+        gold = read_gold_of(text.lines, sources.lines, targets.lines, self.gold, swap=self.swap_gold)
         return sources.lines, targets.lines, gold
 
     def open_models(self, model: str) -> "list[Bundle]":
@@ -215,15 +215,3 @@ class AlignRequest:
 
 
 align = command_of("align", AlignRequest)
-
-
-def _check_gold(name: str, gold: "Sequence[Gold]", sources: Sequence[str], targets: Sequence[str]) -> None:
-    """Raise ValueError if a gold link has a word index beyond the end of its sentence."""
-    for number, (links, *pair) in enumerate(zip(gold, sources, targets, strict=True), 1):
-        for side, line, words in zip(("source", "target"), pair, zip(*links.possible, strict=True), strict=False):
-            size = len(line.split())
-            if max(words) >= size:
-                raise ValueError(
-                    f"{name}, line {number:,}: a link has {side} word {max(words) + 1}, but there are {size} words: "
-                    "give the gold links of --source and --target, or add --swap-gold if the target word comes first"
-                )

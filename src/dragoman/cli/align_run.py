@@ -17,6 +17,7 @@ from dragoman.bundle.alignment_head import AlignmentHead, Measure, Rows
 from dragoman.bundle.writing import store_alignment_heads
 from dragoman.cli.progress import show_progress
 from dragoman.cli.verbosity import print_note
+from dragoman.inspection.head_ranking import ENOUGH, HeadRanking, rank_heads
 from dragoman.inspection.head_search import AlignmentGrid, HeadAgreement, diagonal_share, rank_agreement, score_heads
 from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.trace import Trace
@@ -29,8 +30,6 @@ RANKED: Final = 10
 """Number of heads, or pairs of heads, that a ranking shows."""
 NAMED: Final = 3
 """Number of heads listed as tied with the best head."""
-ENOUGH: Final = 50
-"""Number of sentence pairs below which many heads tie by chance."""
 _COLUMNS: Final = "layer  head  rows     measure  "
 
 
@@ -87,12 +86,13 @@ class AlignRun:
             traces = self._traces(progress, "search by gold")
             golds = (gold, [links.swapped() for links in gold])
             grids = [score_heads(*of_direction) for of_direction in zip(traces, golds, strict=False)]
-        for bundle, names, grid in zip(self.bundles, self.names, grids, strict=True):
-            print(f"{bundle.folder}\n\n{_describe_grid(grid, names, len(gold))}")
+        rankings = [rank_heads(grid, names) for grid, names in zip(grids, self.names, strict=True)]
+        for bundle, names, ranking in zip(self.bundles, self.names, rankings, strict=True):
+            print(f"{bundle.folder}\n\n{_describe_ranking(ranking, names)}")
         if picture is not None:
             text = f"Gold: {gold_name}, {len(self.gold):,} pairs; model {self.bundles[0].sha256[:12]}."
             _draw(grids[0], picture, text)
-        return [(grid.ranked()[0][0],) for grid in grids]
+        return [(ranking.heads[0].head,) for ranking in rankings]
 
     def _traces(self, progress: Progress, task: str) -> list[Iterator[Trace]]:
         """Return an iterator of traces for each direction; the traces are computed on demand."""
@@ -116,20 +116,18 @@ def warn_of_guess(aligner: Aligner, model: str) -> None:
         print_note(f"{model} has no alignment head stored: {guess}\n  {remedy}")
 
 
-def _describe_grid(grid: AlignmentGrid, names: list[str], num_pairs: int) -> str:
-    ranking = grid.ranked()
+def _describe_ranking(ranking: HeadRanking, names: list[str]) -> str:
     lines = [f"{_COLUMNS}    AER  95 % interval  precision  recall"]
-    for head, score in ranking[:RANKED]:
-        low, high = score.interval()
-        interval = f"[{100 * low:.1f}, {100 * high:.1f}]"
-        rates = f"{100 * score.precision:9.1f}  {100 * score.recall:6.1f}"
-        lines.append(f"{_cells(head, names)}  {100 * score.aer:5.1f}  {interval:>13}  {rates}")
-    best, lowest = ranking[0]
-    lines += ["", f"Best of {len(ranking)}: {describe_head(best)}."]
-    lines += _ties([describe_head(head) for head, score in ranking if score.aer == lowest.aer][1:])
-    lines += _doubts(num_pairs)
-    if num_pairs > 1:
-        rate = 100 * grid.held_out_aer()
+    for each in ranking.heads[:RANKED]:
+        interval = f"[{100 * each.low:.1f}, {100 * each.high:.1f}]"
+        rates = f"{100 * each.precision:9.1f}  {100 * each.recall:6.1f}"
+        lines.append(f"{_cells(each.head, names)}  {100 * each.aer:5.1f}  {interval:>13}  {rates}")
+    best, *others = [each.head for each in ranking.tied()]
+    lines += ["", f"Best of {len(ranking.heads)}: {describe_head(best)}."]
+    lines += _ties([describe_head(head) for head in others])
+    lines += _doubts(ranking.num_pairs)
+    if ranking.held_out_aer is not None:
+        rate = 100 * ranking.held_out_aer
         lines.append(f"Chosen on one half of the pairs and scored on the other, both ways: AER {rate:.1f}.")
     return "\n".join([*lines, "Report AER on other pairs. Align with:", f"  {_as_options(best, names)}", ""])
 

@@ -45,7 +45,9 @@ def backtranslate(
 
     if weight == 0.0:
         raise ValueError("--weight 0 would leave the pairs out: give a weight above 0")
-    found = find_shards(shards, out)
+    found = [shard for shard in find_shards(shards, out) if isinstance(shard, Path)]
+    if not found:
+        raise ValueError(f"--shards {shards} is not local: copy the files to a local folder")
     folder = model_folder(model)
     request = TranslateRequest(
         folder, to=to, shards=shards, out=out, workers=workers, field=field, beam=beam, split=False

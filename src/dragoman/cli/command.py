@@ -13,7 +13,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from dragoman.cli.verbosity import print_note
 from dragoman.decoding.checks import check_choice
-from dragoman.device import DEVICE_CHOICES
+from dragoman.device import DEVICE_CHOICES, DEVICE_HELP
+from dragoman.io.torchrun import is_under_torchrun
 
 if TYPE_CHECKING:
     from dragoman.bundle import Bundle
@@ -44,6 +45,8 @@ class DragomanCommand(TyperCommand):
     Options renamed since version 0.1 raise an error that names the new option.
     """
 
+    context_class = typer.Context  # as the functions of the commands have it
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:  # the shell completes a command that is not finished
             return super().parse_args(ctx, args)
@@ -51,8 +54,14 @@ class DragomanCommand(TyperCommand):
             name = argument.partition("=")[0]
             if new := _RENAMED.get((self.name or "", name)):
                 raise ValueError(f"{name} was replaced: give {new}")
-        rest = super().parse_args(ctx, args)
-        check_local_folder(ctx.params.get("out"))
+        try:
+            rest = super().parse_args(ctx, args)
+        except Exception as error:
+            if not is_under_torchrun() or not hasattr(error, "format_message"):
+                raise
+            raise ValueError(error.format_message()) from error  # typer would print it once for each process
+        if not isinstance(out := ctx.params.get("out"), str):  # a command that takes URLs too checks them
+            check_local_folder(out)
         return rest
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -183,9 +192,7 @@ def option(metavar: str | None, text: str, *names: str, panel: str | None = None
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=least, autocompletion=complete)
 
 
-DeviceOption = Annotated[
-    str, option(DEVICE_CHOICES, "Device to compute on, such as cuda:1; auto: an accelerator if there is one.")
-]
+DeviceOption = Annotated[str, option(DEVICE_CHOICES, DEVICE_HELP)]
 
 ToOption = Annotated[
     str | None, option("LANGUAGE", "Target language of a model that translates into several, such as fr.")

@@ -1,4 +1,4 @@
-"""`dragoman evaluate`: compute BLEU, chrF and TER for models and translation files."""
+"""`dragoman evaluate`: compute BLEU, chrF, TER and other metrics for models and translation files."""
 
 import shlex
 import sys
@@ -15,6 +15,7 @@ from dragoman.cli.command import (
     complete_model,
     json_option,
     model_folder,
+    option,
     output_option,
 )
 from dragoman.device import AUTO, check_device
@@ -37,11 +38,25 @@ def evaluate(
     fields: FieldsOption = None,
     to: ToOption = None,
     metrics: Annotated[
-        str, Option(metavar="LIST", help="Metrics to compute, separated by commas: bleu, chrf, chrf++ or ter.")
+        str,
+        Option(
+            metavar="LIST",
+            help="Metrics, separated by commas: bleu, chrf, chrf++, ter, per, wer, exact, f1 or well-formed.",
+        ),
     ] = "bleu,chrf,ter",
     tokenised: Annotated[bool, Option("--tokenised", help="Compute BLEU on text that is already tokenised.")] = False,
     lower_case: Annotated[bool, Option("--lower-case", help="Compute BLEU and chrF on lower-cased text.")] = False,
     compounds: Annotated[bool, Option("--compounds", help="Split compounds at hyphens before computing BLEU.")] = False,
+    ensemble: Annotated[
+        bool, Option("--ensemble", help="Score all models together too: their mean probabilities, as the last system.")
+    ] = False,
+    beam: Annotated[int | None, option("N", "Beam size of the models; default: their own.", least=1)] = None,
+    mbr: Annotated[
+        int | None, option("N", "Of the N best translations, choose the one most like the others (chrF).", least=2)
+    ] = None,
+    rerank: Annotated[
+        Path | None, option("MODEL", "Choose in the beam with a model of the opposite direction too, such as de-en/.")
+    ] = None,
     comet: Annotated[
         Path | None,
         Option(metavar="PATH", help="Compute COMET too, with a COMET checkpoint (.ckpt) on this machine."),
@@ -53,11 +68,17 @@ def evaluate(
     """Score translations by BLEU, chrF and TER, and by COMET on request, with confidence intervals and signatures.
 
     The scores equal those of the sacrebleu command. Each other system is compared with the first by paired bootstrap
-    resampling. To compare with papers that report tokenised lower-cased BLEU, give --tokenised --lower-case.
+    resampling. To compare with papers that report tokenised lower-cased BLEU, give --tokenised --lower-case. For lines
+    of symbols there are the error rates of phonemes (per) and of words (wer), and exact match (exact); for linearised
+    trees labelled F1 (f1) and the share of well-formed trees (well-formed).
 
         dragoman evaluate run/ --source test.en --reference test.de
 
         dragoman evaluate theirs.de ours.de --reference test.de
+
+        dragoman evaluate run-1/ run-2/ --ensemble --source test.en --reference test.de
+
+        dragoman evaluate run/ --metrics per,wer --source test.letters --reference test.phonemes
     """
     from rich.console import Console
 
@@ -65,16 +86,18 @@ def evaluate(
     from dragoman.cli.progress import show_progress
     from dragoman.evaluation.comet import load_comet
     from dragoman.evaluation.metric_options import MetricOptions, parse_metrics
-    from dragoman.evaluation.report import evaluate_outputs, gather_outputs, is_bundle
+    from dragoman.evaluation.report import ModelOptions, evaluate_outputs, gather_outputs, is_bundle
     from dragoman.evaluation.text_files import read_sides, read_text
 
     check_device(device, "--device")
     names, paths = parse_metrics(metrics), output or []
     options = MetricOptions(tokenised=tokenised, lower_case=lower_case, compounds=compounds)
+    reverse = None if rerank is None else model_folder(str(rerank))
+    model_options = ModelOptions(device=device, to=to, beam=beam, mbr=mbr, rerank=reverse, ensemble=ensemble)
     if compounds and "bleu" not in names:
         raise ValueError("--compounds needs BLEU: add bleu to --metrics")
     models = [model_folder(system) for system in systems if is_bundle(system)]
-    num_models = len(models)
+    num_models = len(models) + ensemble
     if paths and len(paths) != num_models:
         raise ValueError(f"{len(paths)} --output files for {num_models} models: give one --output per model")
     inputs = [*systems, *(reference or []), *filter(None, (source, pairs))]
@@ -94,7 +117,7 @@ def evaluate(
         raise ValueError("--comet reads the source too: add --source FILE")
     comet_model = None if comet is None else load_comet(comet)
     with show_progress() as progress:
-        outputs = gather_outputs(systems, text, references, progress, device, to)
+        outputs = gather_outputs(systems, text, references, progress, model_options)
         for path, of_model in zip(paths, (each for each in outputs if each.kind == "bundle"), strict=False):
             write_output(path, "".join(f"{line}\n" for line in of_model.lines))
         progress("score", 0, None)

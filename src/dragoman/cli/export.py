@@ -58,19 +58,18 @@ def export(
     if as_ is not None:
         _export_as(model, as_, out, store or [], texts, languages, derived)
         return
-    if model == "demo":
-        raise ValueError("the built-in model `demo` cannot be changed: export a model of your own, or give --as")
     if languages is not None:
         raise ValueError("--languages is for --as: give --as, or leave it out")
     if out is not None:
         raise ValueError("--out is for --as: give --as ctranslate2 for a folder of CTranslate2, or leave it out")
     stores = _check_options(store or ["float32"])
-    from dragoman.bundle import open_bundle
+    from dragoman.bundle import open_bundle, refuse_demo
     from dragoman.cli.progress import show_progress
     from dragoman.export.obstacles import find_obstacle
     from dragoman.translation.export_check import export_bundle
 
     bundle = open_bundle(model_folder(model))
+    refuse_demo(bundle.folder, "export a model of your own, or give --as")
     if reason := find_obstacle(bundle.info.model):
         raise ValueError(f"{bundle.folder}: this model cannot be exported: {reason}")
     sentences, origin = _sentences(bundle, texts)

@@ -60,6 +60,8 @@ def import_model(
     with show_progress() as progress:
         imported = run_import(request, progress)
     print(_describe(imported, out))
+    if doubt := _describe_doubt(imported, out):
+        print_note(doubt)
     if imported.bundle.card.licence is None:
         print_note("note: the package does not say under which licence the model is: give --licence if you know it")
 
@@ -77,7 +79,26 @@ def _describe(imported: "ImportedModel", out: Path) -> str:
     if languages:
         lines.append(f"{len(languages)} target languages: {', '.join(languages)}")
     if bundle.info.alignment_heads:
-        head = bundle.info.alignment_heads[0]
-        lines.append(f"word alignment: {head.layer}, head {head.head}, which the model was trained to align with")
+        lines.append(f"word alignment: {_describe_heads(imported)}")
     to = f" --to {languages[0]}" if languages else ""
     return "\n".join([*lines, f"to use it: dragoman translate {out}{to} 'A text.'"])
+
+
+def _describe_heads(imported: "ImportedModel") -> str:
+    heads, check = imported.bundle.info.alignment_heads, imported.head_check
+    numbers = " and ".join(str(head.head) for head in heads)
+    named = f"{heads[0].layer}, head{'s' * (len(heads) > 1)} {numbers}, which the package names"
+    if check is None:
+        return f"{named}; the languages have too few tokens in common to confirm it"
+    confirmed = "confirmed: " if check.is_confirmed else ""
+    return f"{named}; {confirmed}it finds {check.found} of {check.tokens} copied tokens"
+
+
+def _describe_doubt(imported: "ImportedModel", out: Path) -> str | None:
+    """Return a note if the alignment heads that the package names do not align."""
+    check = imported.head_check
+    if check is None or check.is_confirmed:
+        return None
+    other = f"{check.best.layer}, head {check.best.head}, finds {check.found_by_best}"
+    fix = f"choose a head with dragoman align {out} --search --store"
+    return f"note: the alignment head that the package names does not align copied tokens, and {other}: {fix}"

@@ -14,6 +14,7 @@ def key(
     keys: Annotated[Path, typer.Option(metavar="FILE", help="Key file of the service; created if missing.")],
     requests_per_minute: Requests = None,
     characters_per_day: Characters = None,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Allow the key to read /metrics.")] = False,
 ) -> None:
     """Create an API key for a service and print the key once; only a hash is stored.
 
@@ -21,7 +22,9 @@ def key(
     dragoman serve MODEL --keys FILE.
 
         dragoman key shop --keys keys.yaml --requests-per-minute 600
+
+        dragoman key prometheus --keys keys.yaml --metrics
     """
     from dragoman.serving.keys import add_key
 
-    print(add_key(name, keys, requests_per_minute, characters_per_day))
+    print(add_key(name, keys, requests_per_minute, characters_per_day, metrics))

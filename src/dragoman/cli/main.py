@@ -8,6 +8,7 @@ import errno
 import io
 import re
 import sys
+import time
 from importlib import import_module
 from typing import Annotated, Final, NoReturn
 
@@ -18,6 +19,7 @@ from rich.text import Text
 from dragoman.cli import lab
 from dragoman.cli.command import DragomanCommand, DragomanGroup, TextCommand
 from dragoman.cli.verbosity import with_verbosity
+from dragoman.io.torchrun import SECONDS_FOR_MESSAGE, end_torchrun
 from dragoman.version import __version__
 
 _HELP: Final = """\
@@ -42,10 +44,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 _PANELS: Final = {
-    "Train": ("train", "recipes", "plan", "doctor", "example"),
+    "Train": ("train", "distill", "recipes", "plan", "doctor", "example"),
     "Translate": ("translate", "backtranslate", "serve", "key", "export", "import"),
     "Measure": ("evaluate", "score"),
-    "Look inside": ("studio", "inspect", "explain", "align", "triage", "evolve"),
+    "Look inside": ("studio", "inspect", "explain", "align", "triage", "evolve", "ablate"),
     "Prepare": ("prepare", "peek"),
 }
 """Commands by help panel; each name is that of a module and of the function in the module, unless listed below."""
@@ -90,10 +92,10 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as missing:
-        _fail(_missing_extra(missing))
+        _fail_for_good(_missing_extra(missing))
     except ValueError as error:
-        _fail(str(error))
-    except OSError as error:
+        _fail_for_good(str(error))
+    except OSError as error:  # it may be gone when torchrun has started the processes again
         _fail(_describe_os_error(error))
 
 
@@ -123,6 +125,14 @@ def _describe_os_error(error: OSError) -> str:
         return reason
     name = re.sub(r"\.([^/]+)\.[0-9a-f]{8}\.incomplete$", r"\1", str(error.filename))  # its name until it is complete
     return f"{name}: {reason}"
+
+
+def _fail_for_good(message: str) -> NoReturn:
+    """End torchrun, if it has started this process; of its processes, one reports the error."""
+    if not end_torchrun():
+        time.sleep(SECONDS_FOR_MESSAGE)  # usually torchrun ends this process meanwhile
+        raise SystemExit(2)
+    _fail(message)
 
 
 def _fail(message: str) -> NoReturn:

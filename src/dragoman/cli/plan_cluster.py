@@ -138,7 +138,7 @@ def _notes(record: Record) -> list[str]:
         notes.append(f"{num_batches} batches an update do not divide among {num_devices} devices: some of them wait.")
     link = f"{given['exchange_bytes_per_second'] / 1e9:g} GB/s"
     notes.append(f"Assumed: {percent(given['utilisation'])} of peak arithmetic, exchange at {link}; not measured.")
-    return [*notes, f"Device: {record['device']['source']}."]
+    return [*notes, f"Device: figures to be confirmed on the {record['device']['source']}."]
 
 
 def hours(seconds: float) -> str:

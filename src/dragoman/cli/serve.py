@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,10 +14,46 @@ if TYPE_CHECKING:
     from dragoman.serving.config import Limits
     from dragoman.serving.service import Service
 
+_MAPPINGS: Final = ("models", "glossary", "limit")
+"""Settings that are a mapping in a file, and NAME=VALUE on the command line."""
 _MISSING: Final = "dragoman serve needs packages that are not installed: pip install 'dragoman[serve]'"
 
 
+def _read_settings(ctx: typer.Context, file: Path | None) -> Path | None:
+    """Take the settings of a file as the defaults of the command line; each limit is a setting of its own."""
+    if file is not None:
+        settings = read_settings(file, {parameter.name or "" for parameter in ctx.command.params} - {"config"})
+        ctx.meta["limits"] = settings.pop("limit", [])
+        ctx.default_map = settings
+    return file
+
+
+def read_settings(file: Path, known: set[str]) -> dict[str, Any]:
+    """Return the settings of a YAML file by the names of options, as the command line has them."""
+    import yaml
+
+    try:
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ValueError(f"--config {file}: {reason}") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"--config {file}: give settings as `name: value`, one per line, such as port: 5000")
+    values = {str(name).replace("-", "_"): value for name, value in settings.items()}
+    if unknown := [name for name in values if name not in known]:
+        names = ", ".join(sorted(name.replace("_", "-") for name in known))
+        raise ValueError(f"--config {file}: unknown setting {unknown[0]}: give one of {names}")
+    for name in _MAPPINGS:
+        if isinstance(values.get(name), dict):
+            values[name] = [f"{key}={value}" for key, value in values[name].items()]
+    for name in (*_MAPPINGS, "allow_origin"):
+        if isinstance(values.get(name), str):
+            values[name] = [values[name]]
+    return values
+
+
 def serve(
+    ctx: typer.Context,
     models: Annotated[
         list[str] | None,
         typer.Argument(
@@ -27,6 +63,10 @@ def serve(
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to bind; 0.0.0.0 needs --keys.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 chooses a free port.")] = 5000,
     keys: Annotated[Path | None, typer.Option(metavar="FILE", help="Require an API key listed in FILE.")] = None,
+    quotas: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Redis where several services count the usage of keys."),
+    ] = None,
     engines: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Number of engine processes; default: cores / --threads, or 1 on GPUs."),
@@ -44,6 +84,15 @@ def serve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a limit, such as characters=5000 (repeatable).")
     ] = None,
+    config: Annotated[  # noqa: ARG001  # its callback reads it
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="YAML file of settings; options given beside it win.",
+            callback=_read_settings,
+            is_eager=True,
+        ),
+    ] = None,
 ) -> None:
     """Serve translations over HTTP, with LibreTranslate's API and a native API that returns more.
 
@@ -54,6 +103,8 @@ def serve(
         dragoman serve demo
 
         dragoman serve en-de=run1/ de-en=run2/ --host 0.0.0.0 --keys keys.yaml
+
+        dragoman serve --config service.yaml
     """
     folders = model_folders(models or [])
     try:
@@ -62,22 +113,23 @@ def serve(
         from dragoman.serving.run import run_service
     except ModuleNotFoundError as error:
         raise ValueError(f"{_MISSING} ({error.name} is missing)") from None
-    config = ServiceConfig(
+    service = ServiceConfig(
         models=folders,
         host=host,
         port=port,
         keys=read_keys(keys) if keys else None,
         keys_file=keys.absolute() if keys else None,
+        quotas=quotas,
         engines=engines,
         threads=threads,
         compute=compute,
         device=device,
         origins=tuple(allow_origin or ()),
         glossaries=_glossary_files(glossary or []),
-        limits=parse_limits(limit or []),
+        limits=parse_limits([*ctx.meta.get("limits", []), *(limit or [])]),
     )
     try:
-        run_service(config, _print_address, is_quiet())
+        run_service(service, _print_address, is_quiet())
     except OSError as error:
         wrong = f"cannot listen on {host}:{port} ({error.strerror or error})"
         raise ValueError(f"{wrong}: give another --port or --host") from None

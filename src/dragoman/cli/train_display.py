@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dragoman.cli.progress import show_progress
+from dragoman.evaluation.metric_options import METRIC_TITLES, VALIDATION_METRICS
 from dragoman.experiment.log import Event, EventCallback
 from dragoman.io.progress import Progress
 
@@ -146,7 +147,7 @@ _LINES: Final = {
     "saved": "{at}  the state after update {checkpoint:,} is saved",
     "not saved": "{at}  the state after update {checkpoint:,} was not saved: {reason}",
     "damaged": "{at}  damaged, and left out: {damage}",
-    "validation": "{at}  validation: loss {loss:.3f}  BLEU {bleu:.1f}  chrF {chrf:.1f}{by_set}{star}",
+    "validation": "{at}  validation: loss {loss:.3f}  BLEU {bleu:.1f}  chrF {chrf:.1f}{further}{by_set}{star}",
     "score": "{test_set}: {metric} {value:.1f} ({low:.1f} to {high:.1f})  {signature}",
     "export": "exported for CTranslate2: {identical:,} of {texts:,} dev sentences are translated as with torch",
     "not exported": "not exported for CTranslate2: {reason}",
@@ -177,10 +178,18 @@ def describe_event(event: Event) -> str | None:
         changed=changed,
         more=f" and {event['added']:,} added by augmentation" if event.get("added") else "",
         damage=event["checkpoint"] if "checkpoint" in event else f"{event.get('snapshots')} snapshots",
+        further="".join(f"  {title} {value:.1f}" for title, value in _further_scores(event).items()),
         by_set=_describe_sets(event.get("sets", ())),
         star="  best so far" if event.get("best") else "",
         limit=f"up to {clock(event['time'])} of training" if event.get("time") else f"{event.get('last', 0):,} updates",
     )
+
+
+def _further_scores(event: Event) -> dict[str, float]:
+    """Return the metrics that the recipe adds to BLEU and chrF, by their titles."""
+    return {
+        title: event[name] for name, title in METRIC_TITLES.items() if name in event.keys() - set(VALIDATION_METRICS)
+    }
 
 
 def _describe_sets(sets: Sequence[Mapping[str, Any]]) -> str:
@@ -238,7 +247,8 @@ class _LiveView:
             style = {"left out": "red", "not saved": "red", "end": "bold", "score": "bold"}.get(kind, "")
             self.live.console.print(Text(line, style=style), soft_wrap=True)
         if kind == "validation":
-            self.numbers |= {"BLEU": f"{event['bleu']:.1f}", "chrF": f"{event['chrf']:.1f}"}
+            scores = {"BLEU": event["bleu"], "chrF": event["chrf"]} | _further_scores(event)
+            self.numbers |= {title: f"{value:.1f}" for title, value in scores.items()}
             self.samples = event["samples"]
         if kind == "end":
             self.estimate.is_over = True

@@ -2,12 +2,21 @@
 
 from dataclasses import fields
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from dragoman.cli.command import MODEL_HELP, ToOption, complete_model, model_folder, option, output_option
+from dragoman.cli.command import (
+    MODEL_HELP,
+    ToOption,
+    check_local_folder,
+    complete_model,
+    model_folder,
+    option,
+    output_option,
+)
 from dragoman.device import AUTO, DEVICE_CHOICES
 
 _file = partial(option, panel="Files")
@@ -25,14 +34,18 @@ def translate(
         str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_model)
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Texts to translate; default: lines of standard input.")
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="Texts to translate; default: lines of standard input. Folders of models join MODEL in an ensemble.",
+        ),
     ] = None,
     to: ToOption = None,
     input_: Annotated[
         Path | None,
         _file(
             "FILE",
-            "Translate FILE: text, .html, .xml, .md, .srt, .po, .jsonl or .parquet; also .gz and .zst.",
+            "Translate FILE: text, .html, .xml, .md, .srt, .po, .docx, .jsonl or .parquet; also .gz and .zst.",
             "--input",
         ),
     ] = None,
@@ -40,7 +53,7 @@ def translate(
     format_: Annotated[
         str | None,
         _file(
-            "text|html|xml|markdown|srt|po|jsonl|parquet",
+            "text|html|xml|markdown|srt|po|docx|jsonl|parquet",
             "Format of input and output; default: by file extension.",
             "--format",
         ),
@@ -68,6 +81,12 @@ def translate(
         Path | None, _handling("FILE", "Use the terms of FILE: source term, tab, target term per line.")
     ] = None,
     beam: Annotated[int | None, _search("N", "Beam size; default: the model's own.", least=1)] = None,
+    mbr: Annotated[
+        int | None, _search("N", "Of the N best, or N samples, choose the one most like the others (chrF).", least=2)
+    ] = None,
+    rerank: Annotated[
+        Path | None, _search("MODEL", "Choose in the beam with a model of the opposite direction too, such as de-en/.")
+    ] = None,
     threads: Annotated[int | None, _search("N", "CPU threads; default: one per core.", least=1)] = None,
     engine: Annotated[str, _search("auto|ctranslate2|torch", "Inference engine; auto prefers CTranslate2.")] = "auto",
     compute: Annotated[
@@ -83,8 +102,8 @@ def translate(
     top_k: Annotated[int | None, _sample("N", "Sample from the N most probable tokens.", least=1)] = None,
     top_p: Annotated[float | None, _sample("P", "Sample from the top tokens with total probability P.")] = None,
     seed: Annotated[int | None, _sample("N", "Random seed for sampling; default: 0.", least=0)] = None,
-    shards: Annotated[str | None, _bulk("GLOB", "Translate every file that matches GLOB.")] = None,
-    out: Annotated[Path | None, _bulk("DIR", "Folder for the translated files of --shards.")] = None,
+    shards: Annotated[str | None, _bulk("GLOB", "Translate every file that matches GLOB, a path or URL.")] = None,
+    out: Annotated[str | None, _bulk("DIR", "Folder or URL for the translated files of --shards.")] = None,
     workers: Annotated[
         int | None, _bulk("N", "Number of worker processes; default: half the cores, or 1 on GPUs.", least=1)
     ] = None,
@@ -105,28 +124,47 @@ def translate(
         dragoman translate run/ --shards 'in/*.parquet' --out out/
 
         dragoman translate en-de-fr/ --to fr "A text."
+
+        dragoman translate run-1/ run-2/ run-3/ "A text."
     """
     options = dict(locals())
+    from dragoman.bundle import is_model_folder
     from dragoman.cli.translate_run import run_one, run_shards
     from dragoman.translation.translate_request import TranslateRequest
 
     arguments = ([] if model is None else [model]) + (text or [])
     if not arguments:
         raise ValueError("no model: give a folder or `demo`, as in: dragoman translate run/ 'A text.'")
-    folder, texts = model_folder(arguments[0]), tuple(arguments[1:])
+    others = list(takewhile(lambda name: is_model_folder(Path(name)), arguments[1:]))
+    folder, texts = model_folder(arguments[0]), tuple(arguments[1 + len(others) :])
     if not texts and not folder.exists():
         raise ValueError(f"{folder}: no such folder: give the model first, as in: dragoman translate run/ 'A text.'")
     options |= {
         "model": folder,
+        "others": tuple(model_folder(name) for name in others),
         "texts": texts,
         "input": input_ if texts or shards else _file_or_standard(input_),
+        "out": _folder_or_store(out),
         "output": output if shards else _file_or_standard(output),
         "format": format_,
+        "rerank": None if rerank is None else model_folder(str(rerank)),
         "split": not no_split,
         "sampling": _sampling(sample, {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}),
     }
     request = TranslateRequest(**{field.name: options[field.name] for field in fields(TranslateRequest)})
     (run_one if shards is None else run_shards)(request)
+
+
+def _folder_or_store(out: str | None) -> Any:
+    """Return the path of --out: a local folder, or one in an object store."""
+    if out is None:
+        return None
+    from dragoman.io.remote_path import parse_address
+
+    address = parse_address(out)
+    if isinstance(address, Path):
+        check_local_folder(address)
+    return address
 
 
 def _file_or_standard(path: Path | None) -> Path | None:

@@ -26,7 +26,9 @@ from dragoman.translation.document import keep_fences
 from dragoman.translation.file_formats import TextLine, Write
 from dragoman.translation.glossary import Glossary, TermUse
 from dragoman.translation.markup import MarkupDocument
+from dragoman.translation.office_formats import open_docx
 from dragoman.translation.pipeline import Inputs, Outputs, Pipeline
+from dragoman.translation.rerank import rerank
 from dragoman.translation.translate_markup import join_translations, parse_document
 from dragoman.translation.translate_request import TranslateRequest
 from dragoman.translation.translator import Translator
@@ -94,8 +96,11 @@ def run_one(request: TranslateRequest) -> None:
 
 def _load_translator(request: TranslateRequest, bundle: Bundle) -> Translator:
     options = EngineOptions(request.engine, request.threads, request.compute, request.beam, request.device)
-    translator = Translator.load(bundle, options, request.sampling)
-    if request.nbest is not None:
+    others = [open_bundle(folder).to(request.to) for folder in request.others]
+    translator = Translator.load(bundle, options, request.sampling, others)
+    reverse = None if request.rerank is None else open_bundle(request.rerank)
+    translator = rerank(translator, request.mbr, reverse, replace(options, beam_size=None))
+    if request.nbest is not None and translator.ranker is None:
         beam = translator.options.beam_size
         if request.nbest > beam:
             raise ValueError(f"--nbest {request.nbest} is more than the beam size {beam}: add --beam {request.nbest}")
@@ -213,19 +218,23 @@ def _write_file(request: TranslateRequest, output: Path, sink: Sink, translate: 
 
 def _write_lines(request: TranslateRequest, write: Write, translate: Any) -> None:
     if request.kind in file_formats.MARKUP:
-        for document, end in _documents(request):
-            write(f"{translate(document)}{end}".encode())
+        for document, encode in _documents(request):
+            write(encode(translate(document)))
         return
     file_formats.translate_lines(_lines(request), request.kind, write, request.fields, translate)
 
 
-def _documents(request: TranslateRequest) -> Iterator[tuple[MarkupDocument, str]]:
-    """Yield each document with the text to write after it: a newline after a text of the command line."""
+def _documents(request: TranslateRequest) -> Iterator[tuple[MarkupDocument, Callable[[str], bytes]]]:
+    """Yield each document with the function that writes its translation; a text of the command line ends its line."""
     if request.texts:
-        yield from ((parse_document(text, request.kind), "\n") for text in request.texts)
+        yield from ((parse_document(text, request.kind), lambda found: f"{found}\n".encode()) for text in request.texts)
+    elif request.kind == "docx":
+        assert request.input is not None
+        docx = open_docx(request.input.read_bytes(), str(request.input))
+        yield docx.page, docx.encode
     else:
         text = "".join(f"{line.text}{line.end}" for line in _lines(request))
-        yield parse_document(text, request.kind, str(request.input or "standard input")), ""
+        yield parse_document(text, request.kind, str(request.input or "standard input")), str.encode
 
 
 def _lines(request: TranslateRequest) -> Iterable[TextLine]:

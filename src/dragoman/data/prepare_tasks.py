@@ -22,7 +22,7 @@ from dragoman.data.corpus import Chunk, CorpusConfig
 from dragoman.data.pair_cleaning import CleanPairs, HeldOut, LengthProfile, clean_pairs
 from dragoman.data.shards import ShardInfo, ShardTexts, load_batch, save_batch, to_lists, to_ragged, write_shard
 from dragoman.data.text_changes import TextPair
-from dragoman.data.word_links import LinkedPair, parse_links
+from dragoman.data.word_links import LinkedPair, join_links, parse_links
 from dragoman.io.durable import find_damage, write_durably
 from dragoman.text.cleaning import CleanConfig
 from dragoman.text.cleaning_report import EXAMPLES, CleaningReport
@@ -109,13 +109,17 @@ def _links_of(raw: Chunk, cleaned: CleanPairs, corpus: CorpusConfig) -> Ragged:
 
 
 def augment_chunk(work: Path, config: AugmentConfig, corpus: str, num_chunks: int, chunk: int) -> None:
-    """Write the changed copies of a cleaned chunk as another chunk; they have the line numbers of their pairs."""
+    """Write the changed copies of a cleaned chunk as another chunk; they have the line numbers of their first pairs."""
     if (work / f"{num_chunks + chunk:06}.clean.arrow").exists():
         return
     batch = load_cleaned(work, chunk)
-    pairs = map(TextPair, batch.column("source").to_pylist(), batch.column("target").to_pylist())
+    pairs = list(map(TextPair, batch.column("source").to_pylist(), batch.column("target").to_pylist()))
     added = list(change_pairs(pairs, config, random_of(corpus, chunk)))
-    save_added(work, num_chunks + chunk, batch.take(pa.array([pair.row for pair in added], pa.int64())), added)
+    first = pa.array([pair.rows[0] for pair in added], pa.int64())
+    columns = {"line": batch.column("line").take(first)}
+    if "links" in batch.schema.names:
+        columns["links"] = to_lists(join_links(to_ragged(batch.column("links")), pairs, [pair.rows for pair in added]))
+    save_added(work, num_chunks + chunk, pa.record_batch(columns), added)
 
 
 def save_added(work: Path, chunk: int, origin: pa.RecordBatch, pairs: Sequence[TextPair | AddedPair]) -> None:

@@ -17,6 +17,7 @@ from numpy import ndarray
 
 from dragoman.data.corpus import Chunk, CorpusConfig
 from dragoman.data.corpus_formats import split_lines
+from dragoman.data.text_changes import TextPair
 from dragoman.io.streams import read_blocks
 from dragoman.text.ragged import Ragged
 from dragoman.text.subwords import Subwords
@@ -82,6 +83,18 @@ def parse_links(pairs: Sequence[LinkedPair], address: str) -> Ragged:
 def no_links(num_rows: int) -> Ragged:
     """Return rows without links."""
     return Ragged(np.zeros(0, np.int32), np.zeros(num_rows + 1, np.int64))
+
+
+def join_links(links: Ragged, pairs: Sequence[TextPair], joined: Sequence[tuple[int, ...]]) -> Ragged:
+    """Return the links of pairs that follow each other as one pair, for each tuple of their rows."""
+    num_words = np.array([[len(side.split()) for side in pair] for pair in pairs], np.int64).reshape(-1, 2)
+    rows = np.array([row for group in joined for row in group], np.int64)
+    group_ends = np.cumsum([0, *map(len, joined)])
+    before = np.cumsum(num_words[rows], axis=0) - num_words[rows]
+    before -= np.repeat(before[group_ends[:-1]], np.diff(group_ends), axis=0)
+    taken = links.take(rows)
+    ids = taken.ids.reshape(-1, 2) + np.repeat(before, taken.lengths // 2, axis=0)
+    return Ragged(ids.ravel().astype(np.int32), taken.offsets[group_ends])
 
 
 class WordStarts(NamedTuple):

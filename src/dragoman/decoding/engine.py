@@ -74,13 +74,18 @@ def open_engine(
     options: EngineOptions | None = None,
     is_sampling: bool = False,
     weights: "ExportWeights | None" = None,
+    others: Sequence[Bundle] = (),
 ) -> OpenEngine:
     """Load the engine that the options name; `auto` prefers CTranslate2 if it supports the model and the options.
 
-    `weights` are those of CTranslate2 if they are in memory already.
+    `weights` are those of CTranslate2 if they are in memory already. With `others`, all models translate together, as
+    an ensemble.
     """
     options = options or EngineOptions()
+    check_ensemble(bundle, others)
     reason = None if options.engine == "torch" else _find_reason(bundle, search, is_sampling, options.device)
+    if others and options.engine != "torch":
+        reason = "an ensemble is supported by the torch engine only"
     if options.engine == "ctranslate2" and reason:
         raise ValueError(f"{bundle.folder}: the ctranslate2 engine cannot be used: {reason}")
     if options.engine != "torch" and reason is None:
@@ -104,7 +109,16 @@ def open_engine(
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    return OpenEngine(TorchEngine.load(bundle, choose_device(options.device)), search, reason)
+    return OpenEngine(TorchEngine.load(bundle, choose_device(options.device), others), search, reason)
+
+
+def check_ensemble(bundle: Bundle, others: Sequence[Bundle]) -> None:
+    """Raise ValueError if models cannot translate together: their tokens must mean the same."""
+    for other in others:
+        if other.vocab.sha256 != bundle.vocab.sha256:
+            wrong = f"{bundle.folder} and {other.folder} have different vocabularies, so they cannot be an ensemble"
+            fix = "give runs of one recipe, with its own data.dev, that differ in their seed"
+            raise ValueError(f"{wrong}: {fix}")
 
 
 def _find_reason(bundle: Bundle, search: SearchOptions, is_sampling: bool, device: str) -> str | None:

@@ -9,13 +9,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.bundle import Bundle
-from dragoman.decoding.batching import alike
-from dragoman.decoding.hypothesis import Result, Tokens
+from dragoman.decoding.batching import alike, compute_batches
+from dragoman.decoding.ensemble import Ensemble
+from dragoman.decoding.hypothesis import Hypothesis, Result, Tokens
 from dragoman.decoding.options import SamplingOptions, SearchOptions
 from dragoman.decoding.sampling import edits_of, sample
 from dragoman.decoding.scoring import score
 from dragoman.decoding.search import beam_search
-from dragoman.device import cpu
+from dragoman.device import cpu, device_of
 from dragoman.models.build import build
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import load_weights
@@ -47,9 +48,15 @@ class TorchEngine:
         self.model = model
 
     @staticmethod
-    def load(bundle: Bundle, device: torch.device | None = None) -> "TorchEngine":
-        """Load the engine from an open bundle."""
-        return TorchEngine(load_model(bundle, device))
+    def load(bundle: Bundle, device: torch.device | None = None, others: Sequence[Bundle] = ()) -> "TorchEngine":
+        """Load the engine from an open bundle, or from several as an ensemble."""
+        models = [load_model(each, device) for each in (bundle, *others)]
+        return TorchEngine(Ensemble(models).eval() if others else models[0])
+
+    @property
+    def aligning(self) -> Seq2Seq[Any, Any]:
+        """The model whose attention links words: that of the first bundle."""
+        return self.model.members[0] if isinstance(self.model, Ensemble) else self.model
 
     @property
     def longest(self) -> int | None:
@@ -58,10 +65,13 @@ class TorchEngine:
     def submit(
         self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens] | None = None
     ) -> Iterator[tuple[int, Result]]:
-        for batch in alike([(len(source),) for source in sources], BATCH_TOKENS // options.beam_size):
+        def search(batch: list[int]) -> list[Result]:
             begins = None if prefixes is None else [prefixes[index] for index in batch]
             with _evaluating(self.model), torch.inference_mode():
-                results = beam_search(self.model, self._padded([sources[index] for index in batch]), options, begins)
+                return beam_search(self.model, self._padded([sources[index] for index in batch]), options, begins)
+
+        batches = alike([(len(source),) for source in sources], BATCH_TOKENS // options.beam_size)
+        for batch, results in compute_batches(batches, search, device_of(self.model)):
             yield from zip(batch, results, strict=True)  # outside: the consumer is not in inference mode
 
     def sample(
@@ -69,11 +79,15 @@ class TorchEngine:
     ) -> Iterator[tuple[int, Result]]:
         """Yield (source index, sampled target) pairs; a sample depends only on the seed and the source."""
         edits = edits_of(sampling)
-        for batch in alike([(len(source),) for source in sources], BATCH_TOKENS):
+
+        def draw(batch: list[int]) -> list[Hypothesis]:
             rows = [sources[index] for index in batch]
             seeds = [sampling.seed_of(row) for row in rows]
             with _evaluating(self.model), torch.inference_mode():
-                drawn = sample(self.model, self._padded(rows), seeds, edits, options)
+                return sample(self.model, self._padded(rows), seeds, edits, options)
+
+        batches = alike([(len(source),) for source in sources], BATCH_TOKENS)
+        for batch, drawn in compute_batches(batches, draw, device_of(self.model)):
             yield from ((index, Result((hypothesis,))) for index, hypothesis in zip(batch, drawn, strict=True))
 
     def complete(self, sources: Sequence[Tokens], options: SearchOptions, prefixes: Sequence[Tokens]) -> list[Result]:
@@ -82,18 +96,22 @@ class TorchEngine:
 
     def score(self, sources: Sequence[Tokens], targets: Sequence[Tokens]) -> list[tuple[float, ...]]:
         ended = [[*target, EOS] for target in targets]
-        scores: dict[int, tuple[float, ...]] = {}
-        for batch in alike([(len(s), len(t)) for s, t in zip(sources, ended, strict=True)], BATCH_TOKENS):
+
+        def score_batch(batch: list[int]) -> list[list[float]]:
             with _evaluating(self.model), torch.inference_mode():
                 source, target = (self._padded([side[index] for index in batch]) for side in (sources, ended))
-                rows = score(self.model, source, target).tolist()
+                rows: list[list[float]] = score(self.model, source, target).tolist()
+            return rows
+
+        scores: dict[int, tuple[float, ...]] = {}
+        batches = alike([(len(s), len(t)) for s, t in zip(sources, ended, strict=True)], BATCH_TOKENS)
+        for batch, rows in compute_batches(batches, score_batch, device_of(self.model)):
             scores |= {index: tuple(row[: len(ended[index])]) for index, row in zip(batch, rows, strict=True)}
         return [scores[index] for index in range(len(sources))]
 
     def _padded(self, rows: Sequence[Tokens]) -> Int[Tensor, "rows tokens"]:
         width = max(map(len, rows))
-        device = next(self.model.parameters(), torch.empty(0)).device
-        return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], device=device)
+        return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], device=device_of(self.model))
 
 
 @contextmanager

@@ -6,8 +6,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from numpy import ndarray
 
-from dragoman.decoding.batching import alike, require_short
+from dragoman.decoding.batching import alike, compute_batches, require_short
 from dragoman.decoding.scoring import score
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.models.seq2seq import Seq2Seq
@@ -50,9 +52,15 @@ def score_pairs(
     device = next(model.parameters()).device
     totals, done = np.zeros(target.num_rows), 0
     lengths = list(zip(target.lengths.tolist(), source.lengths.tolist(), strict=True))
-    for rows in map(np.array, alike(lengths, BATCH_TOKENS)):
-        batch = (torch.from_numpy(side.take(rows).padded(PAD)).long().to(device) for side in (source, target))
-        totals[rows] = score(model, *batch).cpu().double().sum(dim=1).numpy()
+
+    def score_batch(rows: list[int]) -> Float[ndarray, " rows"]:
+        taken = (side.take(np.array(rows)) for side in (source, target))
+        batch = (torch.from_numpy(side.padded(PAD)).long().to(device) for side in taken)
+        sums: Float[ndarray, " rows"] = score(model, *batch).cpu().double().sum(dim=1).numpy()
+        return sums
+
+    for rows, scores in compute_batches(alike(lengths, BATCH_TOKENS), score_batch, device):
+        totals[rows] = scores
         done += len(rows)
         progress("score", done, len(totals))
     return [Likelihood(float(total), int(length)) for total, length in zip(totals, target.lengths, strict=True)]

@@ -7,9 +7,28 @@ from pydantic import Field
 
 from dragoman.config import Config
 
-MetricName = Literal["bleu", "chrf", "chrf++", "ter"]
+MetricName = Literal["bleu", "chrf", "chrf++", "ter", "per", "wer", "exact", "f1", "well-formed"]
 METRICS: Final[tuple[MetricName, ...]] = get_args(MetricName)
+TEXT_METRICS: Final = ("bleu", "chrf", "chrf++", "ter")
+"""The metrics for sentences; the others are for lines of symbols, such as phonemes or linearised trees."""
+
 DEFAULT_METRICS: Final[tuple[MetricName, ...]] = ("bleu", "chrf", "ter")
+
+METRIC_TITLES: Final[dict[MetricName, str]] = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "chrf++": "chrF++",
+    "ter": "TER",
+    "per": "PER",
+    "wer": "WER",
+    "exact": "exact",
+    "f1": "F1",
+    "well-formed": "well-formed",
+}
+"""The names of the metrics in reports."""
+
+VALIDATION_METRICS: Final[tuple[MetricName, ...]] = ("bleu", "chrf")
+"""The metrics of every validation; a recipe can add others."""
 
 
 class MetricOptions(Config):

@@ -1,6 +1,7 @@
 """BLEU, chrF and TER by sacreBLEU, with signatures, confidence intervals and p-values against a baseline.
 
 The numbers equal those of the `sacrebleu` command to the last digit: the metrics, bootstrap and seed are the same.
+Other metrics (`symbol_metrics.py`, `tree_metrics.py`) are resampled in the same way.
 """
 
 import re
@@ -16,6 +17,8 @@ from sacrebleu.significance import PairedTest, Result
 
 from dragoman.config import Config
 from dragoman.evaluation.metric_options import DEFAULT_METRICS, MetricName, MetricOptions
+from dragoman.evaluation.symbol_metrics import ExactMatch, PhonemeErrorRate, WordErrorRate
+from dragoman.evaluation.tree_metrics import LabelledF1, WellFormed
 
 RESAMPLES: Final = 1000
 """The number of bootstrap resamples: sacreBLEU's default."""
@@ -31,11 +34,11 @@ _HYPHEN: Final = re.compile(rb"(\S)-(\S)")
 class MetricScore(Config):
     """The value of one metric, with a confidence interval and the signature needed to reproduce the value."""
 
-    metric: str = Field(description="name of the metric in sacreBLEU")
+    metric: str = Field(description="name of the metric, as in sacreBLEU")
     value: float = Field(description="score of the whole test set")
     low: float = Field(description="lower end of the 95 % interval: mean of the resamples minus sacreBLEU's ±")
     high: float = Field(description="upper end of the 95 % interval: mean of the resamples plus sacreBLEU's ±")
-    signature: str = Field(description="sacreBLEU signature; the same text and signature give the same value")
+    signature: str = Field(description="signature; the same text and signature give the same value")
     p_value: float | None = Field(None, description="p-value of a paired bootstrap against the first system")
 
 
@@ -113,6 +116,16 @@ def _scorer(name: MetricName, options: MetricOptions, references: Sequence[Lines
             return _Chrf(word_order=2 * (name == "chrf++"), lowercase=lowercase, references=known)
         case "ter":
             return TER(references=known)
+        case "per":
+            return PhonemeErrorRate(known)
+        case "wer":
+            return WordErrorRate(known)
+        case "exact":
+            return ExactMatch(known)
+        case "f1":
+            return LabelledF1(known)
+        case "well-formed":
+            return WellFormed(known)
 
 
 def _resample(scorer: Metric, hypotheses: Lines) -> MetricScore:

@@ -1,6 +1,8 @@
 """The evaluation report: reproducible scores of systems on a test set, as JSON and as a table."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -10,14 +12,18 @@ from rich.table import Table
 
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.config import Config
+from dragoman.decoding.engine import check_ensemble
 from dragoman.device import AUTO
 from dragoman.evaluation.comet import CometModel, compare_by_comet
-from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metric_options import TEXT_METRICS, MetricOptions
 from dragoman.evaluation.metrics import Metrics, MetricScore, compare
 from dragoman.evaluation.text_files import TextFile, TextFileInfo, read_text, require_same_length
 from dragoman.io.progress import Progress, ignore_progress, part_progress
 from dragoman.text.cleaning import is_tokenised
 from dragoman.version import __version__
+
+ENSEMBLE: Final = "ensemble"
+"""The name of the system of all models together."""
 
 SIGNIFICANT: Final = 0.05
 _FEW_LINES: Final = 100
@@ -29,13 +35,37 @@ SystemKind = Literal["bundle", "file"]
 TextFiles = Sequence[TextFile]
 
 
+@dataclass(frozen=True)
+class ModelOptions:
+    """How the models of an evaluation translate."""
+
+    device: str = AUTO
+    to: str | None = None
+    """The target language of models that translate into several."""
+    beam: int | None = None
+    """The beam size; None: that of each model's search options."""
+    mbr: int | None = None
+    """The number of hypotheses among which minimum Bayes risk chooses."""
+    rerank: Path | None = None
+    """The model of the opposite direction that chooses among the hypotheses of the beam."""
+    ensemble: bool = False
+    """Add a last system: all models together."""
+
+    def __post_init__(self) -> None:
+        if self.mbr is not None and self.rerank is not None:
+            raise ValueError("--mbr and --rerank cannot be combined: give only one of them")
+
+
+DEFAULTS: Final = ModelOptions()
+
+
 class SystemOutput(NamedTuple):
     """One system's translation of the whole test set."""
 
     name: str
     kind: SystemKind
     sha256: str
-    """The SHA-256 of the bundle, or of the file's text."""
+    """The SHA-256 of the bundle, of the hashes of an ensemble's bundles, or of the file's text."""
     lines: list[str]
 
 
@@ -85,18 +115,21 @@ def gather_outputs(
     source: TextFile | None,
     references: TextFiles,
     progress: Progress = ignore_progress,
-    device: str = AUTO,
-    to: str | None = None,
+    options: ModelOptions = DEFAULTS,
 ) -> list[SystemOutput]:
-    """Return the translations of all systems, in order: models translate the source on `device`, files are read.
+    """Return the translations of all systems, in order: models translate the source, files are read.
 
-    `to` is the target language of models that translate into several. All inputs are checked before a model translates.
+    All inputs are checked before a model translates.
     """
     names = _system_names(systems)
     bundles = [address for address in systems if is_bundle(address)]
     if bundles and source is None:
         raise ValueError(f"{bundles[0]} is a model and needs text to translate: add --source FILE")
-    opened = {address: open_bundle(address).to(to) for address in bundles}
+    opened = {address: open_bundle(address).to(options.to) for address in bundles}
+    if options.ensemble:
+        if len(bundles) < 2:
+            raise ValueError("--ensemble needs several models: give two or more")
+        check_ensemble(opened[bundles[0]], [opened[address] for address in bundles[1:]])
     files = {address: read_text(address) for address in systems if address not in bundles}
     for text in (*references[1:], *([source] if source else []), *files.values()):
         require_same_length(text, references[0])
@@ -105,7 +138,9 @@ def gather_outputs(
         if address in files:
             outputs.append(SystemOutput(name, "file", files[address].sha256, files[address].lines))
         elif source is not None:
-            outputs.append(_translate(name, opened[address], source.lines, progress, device))
+            outputs.append(_translate(name, [opened[address]], source.lines, progress, options))
+    if options.ensemble and source is not None:
+        outputs.append(_translate(ENSEMBLE, list(opened.values()), source.lines, progress, options))
     return outputs
 
 
@@ -143,7 +178,7 @@ def evaluate_outputs(
             SystemScores(name=output.name, kind=output.kind, sha256=output.sha256, scores=scores)
             for output, scores in zip(outputs, by_system, strict=True)
         ),
-        notes=tuple(_notes(outputs, references, options.tokenised)),
+        notes=tuple(_notes(outputs, references, options.tokenised, is_text=not {*TEXT_METRICS}.isdisjoint(metrics))),
     )
 
 
@@ -156,13 +191,22 @@ def _system_names(systems: Sequence[str]) -> list[str]:
     return [name if short.count(name) == 1 else address for name, address in zip(short, systems, strict=True)]
 
 
-def _translate(name: str, bundle: Bundle, lines: list[str], progress: Progress, device: str) -> SystemOutput:
+def _translate(
+    name: str, bundles: Sequence[Bundle], lines: list[str], progress: Progress, options: ModelOptions
+) -> SystemOutput:
+    """Return the output of a model, or of several as an ensemble."""
     from dragoman.decoding.options import EngineOptions
+    from dragoman.translation.rerank import rerank
     from dragoman.translation.translator import Translator
 
     report = part_progress(progress, name=f"translate with {name}")
-    translator = Translator.load(bundle, EngineOptions(device=device))
-    return SystemOutput(name, "bundle", bundle.sha256, translator.translate(lines, report))
+    engine = EngineOptions(device=options.device)
+    reverse = None if options.rerank is None else open_bundle(options.rerank)
+    loaded = Translator.load(bundles[0], replace(engine, beam_size=options.beam), others=bundles[1:])
+    translator = rerank(loaded, options.mbr, reverse, engine)
+    hashes = [bundle.sha256 for bundle in bundles]
+    sha256 = hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+    return SystemOutput(name, "bundle", sha256, translator.translate(lines, report))
 
 
 def _cells(score: MetricScore, baseline: MetricScore) -> list[str]:
@@ -175,11 +219,16 @@ def _cells(score: MetricScore, baseline: MetricScore) -> list[str]:
     return [*cells, f"{score.value - baseline.value:+.2f}", f"{score.p_value:.3f}{star}"]
 
 
-def _notes(systems: Outputs, references: TextFiles, tokenised: bool) -> Iterator[str]:
-    """Yield warnings about few lines, and about tokenised text scored as raw text or raw text scored as tokenised."""
+def _notes(systems: Outputs, references: TextFiles, tokenised: bool, is_text: bool) -> Iterator[str]:
+    """Yield warnings about few lines, and about tokenised text scored as raw text or raw text scored as tokenised.
+
+    `is_text` is False if only metrics for symbols are computed, to which tokenisation does not matter.
+    """
     num_lines = len(references[0].lines)
     if num_lines < _FEW_LINES:
         yield f"{num_lines} lines are few: the scores are rough, and the intervals may reach beyond what is possible"
+    if not is_text:
+        return
     texts = {output.name: output.lines for output in systems} | {text.file: text.lines for text in references}
     looks = {name: sum(map(is_tokenised, lines)) >= _TOKENISED_SHARE * len(lines) for name, lines in texts.items()}
     odd = ", ".join(name for name in texts if looks[name] != tokenised)

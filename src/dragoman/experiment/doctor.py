@@ -11,6 +11,7 @@ from typing import Final
 from dragoman.data.corpus import CorpusConfig, read_chunks
 from dragoman.data.pair_cleaning import HeldOut, clean_pairs, hold_out, profile_of
 from dragoman.data.prepare import suggested_size
+from dragoman.device import describe_torch
 from dragoman.experiment.autopilot import MIN_EPOCHS, guess_languages
 from dragoman.experiment.census import Census, take_census
 from dragoman.experiment.findings import Finding, check_num_pairs
@@ -104,11 +105,8 @@ def check_run(setup: RunSetup, machine: Machine, progress: Progress) -> Iterator
 
 def check_machine(machine: Machine) -> Iterator[Finding]:
     """Yield findings about torch, the cores and the load of the machine."""
-    import torch  # slow to load
-
-    kind = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPUs"
     precision = "fast in bfloat16" if machine.bfloat16 else "fastest in float32"
-    yield Finding("machine", "ok", f"torch {torch.__version__} for {kind}; {machine.processors}, {precision}")
+    yield Finding("machine", "ok", f"{describe_torch()}; {machine.processors}, {precision}")
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if busy > machine.cores / 2:
         message = f"other programs keep {busy:.1f} of {machine.cores} cores busy: stop them, or allow more time"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.evaluation.metric_options import METRICS
 from dragoman.io.durable import write_durably
 
 Event = dict[str, Any]
@@ -17,7 +18,7 @@ LOG: Final = "log.jsonl"
 _NOT_LOGGED: Final = {"progress", "validating", "stopping", "scoring"}
 """Events for displays, at most a few per second."""
 
-_CURVES: Final = {"loss", "rate", "gradient", "tokens_per_second", "bleu", "chrf"}
+_CURVES: Final = {"loss", "rate", "gradient", "tokens_per_second", *METRICS}
 
 
 class TrainingLog:

@@ -24,6 +24,7 @@ from dragoman.device import (
     wait_for,
 )
 from dragoman.device import is_fast_in_bfloat16 as is_device_fast_in_bfloat16
+from dragoman.io.cgroup import memory_left, read_or_empty
 from dragoman.io.processes import num_cores
 from dragoman.models import cost
 from dragoman.models.config import ModelConfig, with_vocabulary
@@ -32,8 +33,6 @@ from dragoman.recipes.recipe import Recipe
 
 _FAST_BFLOAT16: Final = {"amx_bf16", "avx512_bf16"}
 """CPU flags of Linux; without one of these flags, bfloat16 is slower than float32."""
-
-_CGROUP: Final = Path("/sys/fs/cgroup")
 
 _SECONDS_PER_TOKEN: Final = 85e-6
 """The time per token that one core spends outside matrix products, which dominates in small models."""
@@ -96,9 +95,9 @@ class Machine:
 
 def this_machine(device: str = CPU) -> Machine:
     """Return the resources of the current machine for training on a device."""
-    limits = (parse_meminfo(_read(Path("/proc/meminfo"))), read_cgroup(_CGROUP))
+    limits = (parse_meminfo(read_or_empty(Path("/proc/meminfo"))), memory_left())
     known = [limit for limit in limits if limit is not None]
-    host = Machine(num_cores(), min(known, default=None), is_fast_in_bfloat16(_read(Path("/proc/cpuinfo"))))
+    host = Machine(num_cores(), min(known, default=None), is_fast_in_bfloat16(read_or_empty(Path("/proc/cpuinfo"))))
     if device == CPU or not (count := count_devices(device)):
         return host
     first = choose_device(device)
@@ -115,19 +114,6 @@ def parse_meminfo(meminfo: str) -> int | None:
     """Return the available memory in bytes according to a /proc/meminfo text; None if not listed."""
     lines = [line for line in meminfo.splitlines() if line.startswith("MemAvailable:")]
     return int(lines[0].split()[1]) * 1024 if lines else None
-
-
-def read_cgroup(folder: Path) -> int | None:
-    """Return the bytes of memory left within a container's cgroup limit; None without a limit."""
-    limit, used = _read(folder / "memory.max").strip(), _read(folder / "memory.current").strip()
-    return max(0, int(limit) - int(used)) if limit.isdecimal() and used.isdecimal() else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:  # another system than Linux
-        return ""
 
 
 def tokens_per_second(model: ModelConfig, precision: str, machine: Machine) -> float:

@@ -12,7 +12,7 @@ from dragoman.data.prepare import suggested_size
 from dragoman.experiment.findings import Finding
 from dragoman.experiment.held_out import read_pairs
 from dragoman.experiment.machine import Machine, recipe_model, training_memory
-from dragoman.experiment.parent import OLD, has_kept
+from dragoman.experiment.parent import OLD, has_kept, open_parent
 from dragoman.experiment.run_state import BUNDLE, is_finished, is_run_folder
 from dragoman.io.streams import STANDARD_INPUT, open_seekable, read_blocks
 from dragoman.recipes.recipe import Recipe
@@ -42,6 +42,7 @@ def raise_problems(findings: Iterable[Finding]) -> None:
 def preflight(setup: RunSetup, machine: Machine) -> Iterator[Finding]:
     """Yield the findings of all checks that do not read the training pairs."""
     yield from check_files(setup.recipe)
+    yield from check_sampling(setup.recipe)
     yield check_processes(setup, machine)
     yield check_memory(setup, machine)
     if setup.tensorboard:
@@ -96,6 +97,18 @@ def check_kept(recipe: Recipe) -> Iterator[Finding]:
         next(read_blocks(keep.source))
     except ValueError as error:
         yield Finding("files", "problem", str(error))
+
+
+def check_sampling(recipe: Recipe) -> Iterator[Finding]:
+    """Check that the vocabulary of the parent can be sampled, if the recipe asks for it."""
+    rate = recipe.training.subword_sampling
+    if recipe.init is None or not rate:
+        return
+    vocab = open_parent(recipe.init).vocab
+    if not (vocab.source.can_sample and vocab.target.can_sample):
+        wrong = f"training.subword_sampling is {rate:g}, but {recipe.init.bundle} has an imported vocabulary"
+        message = f"{wrong}, which cannot be sampled: set training.subword_sampling to 0"
+        yield Finding("vocabulary", "problem", message)
 
 
 def check_corpus(corpus: CorpusConfig, whole: bool = False) -> Finding:

@@ -59,7 +59,7 @@ class TrainRequest:
     """The number of training processes; None: the largest divisor of `batches_per_update`, up to one
     per accelerator or core."""
     device: str = AUTO
-    """The device to train on, such as `cuda`; no part of the recipe, which means the same batches everywhere."""
+    """The device to train on; no part of the recipe, which means the same batches everywhere."""
     timeout: str = TIMEOUT
     """The time that a training process waits for the others before all are restarted."""
     tensorboard: bool = False

@@ -19,7 +19,7 @@ from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.info import Store
 from dragoman.decoding.options import SearchOptions
 from dragoman.device import describe_device, is_cpu
-from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metric_options import METRIC_TITLES
 from dragoman.evaluation.metrics import score_translations
 from dragoman.experiment.comparison import ComparedScore, compare_scores, comparison_event, describe_comparison
 from dragoman.experiment.held_out import TextPairs, mix_sources, read_pairs
@@ -36,7 +36,7 @@ from dragoman.models.build import build
 from dragoman.models.config import ModelConfig, with_vocabulary
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.weights import freeze_parts, load_weights, weights_of
-from dragoman.recipes.recipe import CorpusTerms, Recipe, load_recipe
+from dragoman.recipes.recipe import CorpusTerms, Recipe, ValidationSection, load_recipe
 from dragoman.text.vocab import Vocab
 from dragoman.training.allocator import keep_freed_memory
 from dragoman.training.config import GuidedAlignmentConfig
@@ -90,8 +90,8 @@ def train_model(
         most = validation.max_pairs
         few = dev if most is None else list(map(TextPairs.first, dev, _share(most, len(dev))))
         watchdog = Watchdog(folder, group, partial(_report_stall, group, notify))
-        samples_and_group = (validation.samples, group, watchdog.progress)
-        validator = Validator(few, vocab, validation.search, validation.reading, *samples_and_group)
+        others = (validation.samples, group, watchdog.progress, validation.all_metrics)
+        validator = Validator(few, vocab, validation.search, validation.reading, *others)
         settings = (recipe.training, validator, folder, recipe.seed, group, notify, recipe.model.d_model)
         parent_name = _PARENT if parent else ""
         trainer = Trainer(model, data.reader(recipe, vocab), *settings, on_step=watchdog.step, parent=parent_name)
@@ -108,7 +108,7 @@ def train_model(
             progress = _scoring_progress(pairs, group, notify)
             hypotheses = translate_together(model, vocab.to(pairs.language), pairs.source, search, group, progress)
             translations.append(hypotheses)
-            for score in _score(hypotheses, pairs, validation.reading) if bundle else ():
+            for score in _score(hypotheses, pairs, validation) if bundle else ():
                 scores.append(score)
                 notify({"event": "score", **score.model_dump(exclude={"command"})})
         rows: list[ComparedScore] = []
@@ -130,6 +130,10 @@ def train_model(
             triples = [row for pairs, found in of_dev for row in zip(pairs.source, pairs.target, found, strict=True)]
             time_limit = None if parent else recipe.training.stop.time  # advice about time is for untrained models
             message = judge(bleu, outcome.is_still_improving, time_limit, data.num_pairs)
+            if validation.metrics:  # the words of `judge` are for BLEU of sentences
+                message = ", ".join(
+                    f"{score.metric} {score.value:.1f}" for score in scores[: len(validation.all_metrics)]
+                )
             notify({"event": "verdict", "message": message, "samples": spread(triples)})
             if recipe.init:
                 notify(comparison_event(rows, recipe.init, outcome.which == _PARENT))
@@ -205,9 +209,10 @@ def _round_weights(model: Seq2Seq[Any, Any], store: Store) -> None:
             weight.copy_(weight.to(getattr(torch, store)))
 
 
-def _score(hypotheses: Sequence[str], pairs: TextPairs, reading: MetricOptions) -> Iterator[CardScore]:
-    """Yield the BLEU and chrF scores of translated held-out pairs, with confidence intervals."""
-    for score in score_translations(hypotheses, [pairs.target], ["bleu", "chrf"], reading).values():
+def _score(hypotheses: Sequence[str], pairs: TextPairs, validation: ValidationSection) -> Iterator[CardScore]:
+    """Yield BLEU, chrF and the recipe's metrics of translated held-out pairs, with confidence intervals."""
+    metrics, reading = validation.all_metrics, validation.reading
+    for score in score_translations(hypotheses, [pairs.target], metrics, reading).values():
         yield CardScore(**score.model_dump(exclude={"p_value"}), test_set=pairs.name)
 
 
@@ -288,8 +293,9 @@ def _save_best(
 ) -> None:
     """After a validation with a new best, write a bundle with the validated weights."""
     if event["event"] == "validation" and event["best"]:
-        scores = f"BLEU {event['bleu']:.1f}, chrF {event['chrf']:.1f} on the validation pairs"
-        unfinished = f"training is not finished: these are the best weights so far, of {event['which']} ({scores})"
+        scores = ", ".join(f"{METRIC_TITLES[name]} {event[name]:.1f}" for name in recipe.validation.all_metrics)
+        where = f"of {event['which']} ({scores} on the validation pairs)"
+        unfinished = f"training is not finished: these are the best weights so far, {where}"
         write_bundle(
             folder / BEST,
             info,

@@ -12,7 +12,7 @@ from numpy import ndarray
 from dragoman.decoding.options import LengthLimit, SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.evaluation.likelihood import score_pairs, total_likelihood
-from dragoman.evaluation.metric_options import MetricName, MetricOptions
+from dragoman.evaluation.metric_options import VALIDATION_METRICS, MetricName, MetricOptions
 from dragoman.evaluation.metrics import corpus_value
 from dragoman.experiment.held_out import TextPairs
 from dragoman.io.progress import Progress, ignore_progress
@@ -21,8 +21,6 @@ from dragoman.text.cleaning import clean_line
 from dragoman.text.vocab import Vocab
 from dragoman.training.parallel import Group
 from dragoman.translation.translator import Translator
-
-_METRICS: Final[tuple[MetricName, ...]] = ("bleu", "chrf")
 
 _UNTRAINED: Final = 4.0
 """The loss in nats per token above which a model translates nothing right, and its beam search may not end."""
@@ -40,11 +38,12 @@ class Validator:
     num_samples: int = 3
     group: Group = field(default_factory=Group)
     progress: Progress = ignore_progress
+    metrics: Sequence[MetricName] = VALIDATION_METRICS
 
     def __call__(self, model: Seq2Seq[Any, Any]) -> dict[str, Any]:
-        """Return the loss per token without label smoothing, BLEU, chrF, and sample translations.
+        """Return the loss per token without label smoothing, BLEU, chrF or other metrics, and sample translations.
 
-        BLEU and chrF are means over the sets; if there are several, `sets` has the scores of each.
+        Metrics are means over the sets; if there are several, `sets` has the scores of each.
         """
         loss = held_out_loss(model, self.sets, self.vocab, self.group)
         search = self.search_for(loss)
@@ -54,14 +53,14 @@ class Validator:
             vocab = self.vocab.to(pairs.language)
             hypotheses = translate_together(model, vocab, pairs.source, search, self.group, self.progress)
             scores.append({"name": pairs.name})
-            for name in _METRICS:
+            for name in self.metrics:
                 scores[-1][name] = corpus_value(name, hypotheses, [pairs.target], self.reading)
             samples.append(list(zip(pairs.source, pairs.target, hypotheses, strict=True)))
-        bleu, chrf = (sum(of_set[name] for of_set in scores) / len(scores) for name in _METRICS)
+        means: dict[str, float] = {name: sum(of_set[name] for of_set in scores) / len(scores) for name in self.metrics}
         # One of each set in turn, so that all languages are shown.
         mixed = [sample for row in zip_longest(*samples) for sample in row if sample is not None]
         several = {"sets": scores} if len(scores) > 1 else {}
-        return {"loss": loss, "bleu": bleu, "chrf": chrf, "samples": mixed[: self.num_samples], **several}
+        return {"loss": loss, **means, "samples": mixed[: self.num_samples], **several}
 
     def search_for(self, loss: float) -> SearchOptions:
         """Return the search options for a model with this loss; a model that is hardly trained gets a quick search.

@@ -5,13 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.bundle.alignment_head import AlignmentHead, Heads
+from dragoman.bundle.alignment_head import Heads
 from dragoman.models.config import TransformerConfig
-
-
-def layer_number(head: AlignmentHead) -> int:
-    """Return the layer index of a head, such as 2 for decoder.layers.2.cross_attention."""
-    return int(head.layer.split(".")[2])
 
 
 def move_heads_first(

@@ -8,6 +8,8 @@ def find_obstacle(model: ModelConfig) -> str | None:
     """Return the reason why a model cannot be exported to CTranslate2, or None."""
     if model.family != "transformer":
         return f"CTranslate2 has no {model.family} models"
+    if model.positions in ("rotary", "none"):
+        return f"exports for CTranslate2 add positions to embeddings, and this model has positions: {model.positions}"
     width = model.d_model // model.num_heads
     if model.d_model % model.num_heads or (model.key_width, model.value_width) != (width, width):
         widths = f"d_k {model.key_width} and d_v {model.value_width}"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.bundle.alignment_head import AlignmentHead
-from dragoman.export.head_order import layer_number, move_heads_first
+from dragoman.export.head_order import move_heads_first
 from dragoman.layers.sinusoids import sinusoids, sinusoids_in_halves
 from dragoman.models.config import TransformerConfig
 
@@ -46,7 +46,7 @@ def _settings(config: TransformerConfig, heads: tuple[AlignmentHead, ...]) -> Na
     yield "encoder/multi_query_attention", _flag(False)
     for name in ("alibi", "alibi_use_positive_positions", "scale_alibi", "start_from_zero_embedding"):
         yield f"decoder/{name}", _flag(False)
-    layer = layer_number(heads[0]) if heads else -1
+    layer = heads[0].layer_number if heads else -1
     count = config.num_heads if any(head.head is None for head in heads) else max(1, len(heads))
     yield "decoder/alignment_layer", np.array(layer, np.int16)
     yield "decoder/alignment_heads", np.array(count, np.int16)
@@ -73,6 +73,8 @@ def _positions(side: str, config: TransformerConfig, weights: Weights) -> NDArra
             return sinusoids(config.max_positions, config.d_model).astype(np.float32)
         case "sinusoidal-halves":
             return sinusoids_in_halves(config.max_positions, config.d_model).astype(np.float32)
+        case "rotary" | "none":
+            raise AssertionError("an obstacle of obstacles.py")
 
 
 def _stack(side: str, num_layers: int, config: TransformerConfig, weights: Weights) -> Named:

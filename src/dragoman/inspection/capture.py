@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from dragoman.alignment.aligner import value_norms
 from dragoman.attention.tap import AttentionVectors, Sight, Tap
 from dragoman.decoding.decode_loop import next_log_probabilities, require_eval
+from dragoman.device import device_of
 from dragoman.inspection.trace import HeadVectors
 from dragoman.models.seq2seq import Seq2Seq, shifted
 
@@ -42,7 +43,7 @@ def capture(
     attention is captured.
     """
     require_eval(model)
-    device = next(model.parameters(), torch.empty(0)).device
+    device = device_of(model)
     forced = torch.tensor([target], device=device)
     norms: dict[str, Tensor] = {}
     calls: dict[str, list[AttentionVectors]] = {}

@@ -111,7 +111,7 @@ def _label(numbers: dict[str, float], uniform: dict[str, float]) -> tuple[Label,
     best = max(above, key=lambda key: above[key])
     meanings = {
         "sink_share": "of the weight on marks and punctuation",
-        "alignment": "focus times coverage, a row being the token written",
+        "alignment": "focus times coverage, measured on rows of tokens written",
     }
     meaning = meanings.get(best, f"of the weight on the {_LABELS[best]}")
     evidence = f"{shares[best]:.2f} {meaning}; uniform attention has {uniform[best]:.2f}"

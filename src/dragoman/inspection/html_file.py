@@ -24,21 +24,18 @@ def built_part(name: str) -> str:
     return (files("dragoman") / "studio" / "static" / name).read_text(encoding="utf-8")
 
 
-def fill_page(template: str, style: str, script: str, **parts: str) -> str:
-    """Return a filled HTML template whose content security policy allows only this style and script."""
-    hashes = {"style_hash": allowed(style), "script_hash": allowed(script)}
-    return Template(part(template)).substitute(parts, style=style, script=script, **hashes)
-
-
-def viewer_page(script: str, data_id: str, data: str, *, heading: str, title: str, note: str, unscripted: str) -> str:
+def viewer_page(name: str, data_id: str, data: str, *, heading: str, title: str, note: str, unscripted: str) -> str:
     """Return a page with a viewer of the studio, `parts`, `evolution`, `explain` or `triage`, and its data.
 
-    All other parts are HTML; `unscripted` is shown where scripts are switched off.
+    Its content security policy allows only this style and script. All other parts are HTML; `unscripted` is shown where
+    scripts are switched off.
     """
-    return fill_page(
-        "viewer_page.html",
-        built_part(f"{script}.css"),
-        built_part(f"{script}.js"),
+    style, script = built_part(f"{name}.css"), built_part(f"{name}.js")
+    return Template(part("viewer_page.html")).substitute(
+        style=style,
+        script=script,
+        style_hash=allowed(style),
+        script_hash=allowed(script),
         data_id=data_id,
         data=data,
         heading=heading,

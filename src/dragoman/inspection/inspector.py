@@ -21,7 +21,7 @@ from dragoman.decoding.hypothesis import Result
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.torch_engine import load_model
-from dragoman.device import CPU, choose_device
+from dragoman.device import CPU, choose_device, device_of
 from dragoman.inspection.capture import capture
 from dragoman.inspection.intervene import edit_of
 from dragoman.inspection.interventions import Interventions, parse_interventions
@@ -59,12 +59,15 @@ class Inspector:
     @staticmethod
     def of(bundle: Bundle, beam_size: int | None = None, device: str = CPU) -> "Inspector":
         """Load the model and the search options of an open bundle; `beam_size` overrides the stored beam size."""
+        return Inspector.of_model(load_model(bundle, choose_device(device)), bundle, beam_size)
+
+    @staticmethod
+    def of_model(model: Seq2Seq[Any, Any], bundle: Bundle, beam_size: int | None = None) -> "Inspector":
+        """Wrap a model that was loaded from an open bundle."""
         changes = {} if beam_size is None else {"beam_size": beam_size}
         options = SearchOptions.model_validate({**bundle.info.search, **changes})
         identity = ModelIdentity(sha256=bundle.sha256, vocabulary=bundle.vocab.sha256, family=bundle.info.model.family)
-        return Inspector(
-            load_model(bundle, choose_device(device)), bundle.vocab, options, identity, bundle.info.alignment_heads
-        )
+        return Inspector(model, bundle.vocab, options, identity, bundle.info.alignment_heads)
 
     def to(self, language: str | None) -> "Inspector":
         """Return an inspector of the same model whose sources begin with the tag of a target language."""
@@ -135,7 +138,7 @@ class Inspector:
 
     def search(self, source: Tokens, prefix: tuple[int, ...] = (), *, keep_history: bool = False) -> Result:
         """Translate a source by beam search; every hypothesis begins with `prefix`."""
-        device = next(self.model.parameters(), torch.empty(0)).device
+        device = device_of(self.model)
         ids = torch.tensor([source.ids], device=device)
         return beam_search(self.model, ids, self.options, [prefix], keep_history=keep_history)[0]
 

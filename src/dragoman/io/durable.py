@@ -17,6 +17,7 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.io.progress import Progress, ignore_progress
+from dragoman.io.remote_path import AnyPath
 
 FIX: Final = "run dragoman prepare again, which rewrites only damaged files"
 UNFINISHED: Final = ".incomplete"
@@ -34,7 +35,7 @@ class FileInfo(Config):
 class DamageError(ValueError):
     """Raised for a damaged file; the message names the file, the damage and the fix."""
 
-    def __init__(self, path: Path, wrong: str, fix: str = FIX) -> None:
+    def __init__(self, path: AnyPath, wrong: str, fix: str = FIX) -> None:
         super().__init__(path, wrong, fix)  # all of them, so that it can be pickled
 
     def __str__(self) -> str:
@@ -118,13 +119,13 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def hash_file(path: Path) -> str:
+def hash_file(path: AnyPath) -> str:
     """Return the SHA-256 of a file, computed in constant memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def find_damage(folder: Path, info: FileInfo, hashed: bool = True) -> str | None:
+def find_damage(folder: AnyPath, info: FileInfo, hashed: bool = True) -> str | None:
     """Return a description of a file's damage, or None; without `hashed`, check only existence and size."""
     path = folder / info.file
     if not path.is_file():

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any, Final
 
 from dragoman.io.durable import FIX, DamageError
+from dragoman.io.remote_path import AnyPath
 
 LARGEST: Final = 1 << 28
 """Size limit in bytes: a larger file is not a manifest and is not read."""
@@ -17,7 +17,7 @@ def render(body: dict[str, Any]) -> bytes:
     return f'{{"sha256":"{hashlib.sha256(text.encode()).hexdigest()}","manifest":{text}}}\n'.encode()
 
 
-def read(path: Path, fix: str = FIX, largest: int = LARGEST) -> dict[str, Any]:
+def read(path: AnyPath, fix: str = FIX, largest: int = LARGEST) -> dict[str, Any]:
     """Return the body of a manifest file; raise DamageError if the content does not match the hash."""
     if path.stat().st_size > largest:
         raise DamageError(path, f"the file has {path.stat().st_size} bytes, too many for a manifest", fix)

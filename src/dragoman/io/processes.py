@@ -1,5 +1,6 @@
 """Worker processes: apply a function to tasks, with results in order; workers exit with their parent process."""
 
+import math
 import multiprocessing
 import os
 import signal
@@ -12,6 +13,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from dragoman.io.cgroup import cpu_quota
+
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
 
@@ -22,8 +25,10 @@ _work: Callable[[Any], Any]
 
 
 def num_cores() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of CPU cores that this process may use: in a container, as many as its quota of CPU time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota()
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
 
 
 def in_processes(work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT], num_workers: int) -> Iterator[ResultT]:

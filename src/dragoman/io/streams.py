@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from dragoman.io.remote_path import AnyPath
+
 STANDARD_INPUT: Final = "-"
 BLOCK: Final = 1 << 20
 """Number of bytes per read."""
@@ -68,9 +70,9 @@ def is_same_file(one: str | Path, other: str | Path) -> bool:
     return file_identity(one) == file_identity(other)
 
 
-def uncompressed_suffix(address: str | Path) -> str:
+def uncompressed_suffix(address: str | AnyPath) -> str:
     """Return the file extension, without a compression extension: .txt for a.txt.gz."""
-    suffix = Path(address).suffix
+    suffix = Path(str(address)).suffix
     return Path(str(address).removesuffix(suffix)).suffix if suffix in CODECS else suffix
 
 

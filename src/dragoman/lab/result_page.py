@@ -8,6 +8,7 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dragoman.inspection.plots import save
 from dragoman.inspection.plots.canvas import INK, SECOND, SMALL
@@ -106,7 +107,11 @@ def _draw_panel(ax: Axes, panel: Panel, of_seeds: Sequence[Panel]) -> None:
     ax.set_xlabel(panel.x_label, fontsize=SMALL)
     ax.set_ylabel(panel.y_label, fontsize=SMALL)
     if panel.log_x:
-        ax.set_xscale("log", base=2)
+        ax.set_xscale("log")
+        ax.set_xticks(panel.x, labels=[f"{x:g}" for x in panel.x])
+        ax.minorticks_off()
+    elif all(x == int(x) for x in panel.x):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_y:
         ax.set_yscale("log")
     ax.tick_params(labelsize=SMALL)

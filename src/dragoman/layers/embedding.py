@@ -12,14 +12,17 @@ from dragoman.layers.positions import Positions
 
 
 class Embedding(nn.Module):
-    """Token embedding * sqrt(d_model) + position encoding, with dropout on the sum (section 5.4 of the paper)."""
+    """Token embedding * sqrt(d_model) + position encoding, with dropout on the sum (section 5.4 of the paper).
 
-    def __init__(self, tokens: nn.Embedding, positions: Positions, dropout: float) -> None:
+    `scale` is another factor than sqrt(d_model).
+    """
+
+    def __init__(self, tokens: nn.Embedding, positions: Positions, dropout: float, scale: float | None = None) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
         self.dropout = Dropout(dropout)
-        self.scale = math.sqrt(tokens.embedding_dim)
+        self.scale = math.sqrt(tokens.embedding_dim) if scale is None else scale
 
     def forward(self, tokens: Int[Tensor, "batch n"], start: int = 0) -> Float[Tensor, "batch n d_model"]:
         """Return the embeddings of tokens whose first position is `start`."""

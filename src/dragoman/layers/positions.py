@@ -1,14 +1,16 @@
-"""Position encodings: sinusoids or learned vectors, added to the embeddings (section 3.5 of the paper)."""
+"""Position encodings that are added to the embeddings: sinusoids, learned vectors or nothing (section 3.5)."""
 
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dragoman.layers.sinusoids import sinusoids, sinusoids_in_halves
 
-Layout = Literal["sinusoidal", "sinusoidal-halves", "learned"]
+Layout = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "none"]
 
 
 class Positions(nn.Module):
@@ -16,7 +18,8 @@ class Positions(nn.Module):
 
     `sinusoidal` is the paper's formula: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same angle.
     `sinusoidal-halves` is the layout of tensor2tensor and fairseq: all sines, then all cosines, exponent i/(d/2-1).
-    `learned` is row E of the paper's Table 3.
+    `learned` is row E of the paper's Table 3. `rotary` adds nothing, as attention knows the positions, and neither does
+    `none`.
     """
 
     table: Tensor
@@ -29,7 +32,7 @@ class Positions(nn.Module):
             self.table = nn.Parameter(torch.empty(max_positions, d_model))
             nn.init.normal_(self.table, std=d_model**-0.5)
         else:
-            build = sinusoids if layout == "sinusoidal" else sinusoids_in_halves
+            build = {"sinusoidal": sinusoids, "sinusoidal-halves": sinusoids_in_halves}.get(layout, _zeros)
             # Not from_numpy, which ignores the device that torch.device sets as a context.
             table = torch.tensor(build(max_positions, d_model), dtype=torch.get_default_dtype())
             self.register_buffer("table", table, persistent=False)  # computed, so no part of what a model saves
@@ -40,3 +43,7 @@ class Positions(nn.Module):
             wrong = f"a sequence of {start + length} tokens is longer than this model's {self.max_positions} positions"
             raise ValueError(f"{wrong}: split the text, or train with a larger max_positions")
         return self.table[start : start + length]
+
+
+def _zeros(max_positions: int, d_model: int) -> NDArray[np.float64]:
+    return np.zeros((max_positions, d_model))

@@ -1,1 +1,1 @@
-"""Transformer and recurrent sequence-to-sequence models behind one interface (seq2seq.py)."""
+"""Transformer, recurrent and convolutional sequence-to-sequence models behind one interface (seq2seq.py)."""

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from dragoman.models.config import ModelConfig, TransformerConfig
+from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.convolutional import Convolutional
 from dragoman.models.recurrent import Recurrent
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import Transformer
@@ -10,4 +11,6 @@ from dragoman.models.transformer import Transformer
 
 def build(config: ModelConfig) -> Seq2Seq[Any, Any]:
     """Return a new model, initialised with torch's default random generator."""
-    return Transformer(config) if isinstance(config, TransformerConfig) else Recurrent(config)
+    if isinstance(config, TransformerConfig):
+        return Transformer(config)
+    return Recurrent(config) if isinstance(config, RecurrentConfig) else Convolutional(config)

@@ -15,7 +15,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from dragoman.models import cost
-from dragoman.models.config import ModelConfig, TransformerConfig
+from dragoman.models.config import ModelConfig
 from dragoman.models.cost import FLOAT32, SENTENCE
 
 DataParallel = Literal["ddp", "fsdp"]
@@ -110,9 +110,8 @@ def sharded_parameters(config: ModelConfig) -> int:
 
     These are the weights of `Seq2Seq.parts`; all others stay gathered for the whole pass.
     """
-    if not isinstance(config, TransformerConfig):
-        return 0
-    names = {"encoder self-attention", "encoder feed-forward", "encoder norms", "decoder feed-forward"}
+    names = {"encoder self-attention", "encoder feed-forward", "encoder norms", "decoder feed-forward"}  # Transformer
+    names |= {"encoder convolutions", "decoder convolutions", "decoder attention"}
     return sum(part.parameters for part in cost.parts(config) if part.name in names)
 
 
@@ -140,8 +139,8 @@ def device_memory(
     if how == "ddp" or num_devices == 1:
         return DeviceMemory(bill.weights + bill.adam, copies, bill.gradients, activations)
     root = bill.weights - FLOAT32 * sharded_parameters(config)
-    layers = config.num_encoder_layers if isinstance(config, TransformerConfig) else 1
-    encoder = sum(part.parameters for part in parts if part.name.startswith("encoder"))
+    layers = 1 if config.family == "recurrent" else config.num_encoder_layers
+    encoder = sum(part.parameters for part in parts if part.name.startswith("encoder") and part.name != "encoder maps")
     layer = FLOAT32 * encoder // layers if sharded_parameters(config) else 0
     states = (bill.weights + bill.adam) // num_devices
     return DeviceMemory(states, root + layer + copies, root + layer + bill.gradients // num_devices, activations)

@@ -3,9 +3,10 @@
 Code outside `models` never checks the family: it uses the properties of the config classes and of Seq2Seq.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from dragoman.config import Config
 
@@ -62,10 +63,11 @@ class TransformerShape(Config):
         description="weight tying. all: both embeddings and the output projection share one matrix, as in the paper; "
         "target: the target embedding and the output projection share one; none: separate matrices",
     )
-    positions: Literal["sinusoidal", "sinusoidal-halves", "learned"] = Field(
+    positions: Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "none"] = Field(
         "sinusoidal",
         description="position encoding. sinusoidal: the paper's; sinusoidal-halves: tensor2tensor's layout; learned: "
-        "Table 3, row E",
+        "Table 3, row E; rotary: queries and keys of self-attention turn with their positions (Su et al., 2021); none: "
+        "no positions",
     )
     max_positions: Count = Field(1024, description="maximum sequence length in tokens")
 
@@ -75,6 +77,8 @@ class TransformerShape(Config):
             raise ValueError(
                 f"d_model {self.d_model} is not a multiple of num_heads {self.num_heads}: give d_k and d_v"
             )
+        if self.positions == "rotary" and self.key_width % 2:
+            raise ValueError(f"positions: rotary turns pairs of numbers, and d_k is {self.key_width}: give an even d_k")
         return self
 
     @property
@@ -96,6 +100,16 @@ class TransformerShape(Config):
     def dropouts(self) -> tuple[float, ...]:
         """All dropout rates of the model."""
         return (self.dropout, self.attention_dropout, self.activation_dropout)
+
+    @property
+    def cross_heads(self) -> tuple[int, ...]:
+        """The number of heads of each cross-attention, lowest layer first."""
+        return (self.num_heads,) * self.num_decoder_layers
+
+    @property
+    def has_layers(self) -> bool:
+        """True if training can compile or recompute the model layer by layer (`Seq2Seq.layers`)."""
+        return True
 
     @property
     def position_limit(self) -> int | None:
@@ -120,19 +134,32 @@ class RecurrentShape(Config):
     """The hyperparameters of a Sutskever, Cho, Bahdanau or Luong model, except vocabulary sizes."""
 
     family: Literal["recurrent"] = Field("recurrent", description="model family: recurrent encoder-decoder")
-    cell: Literal["gru", "lstm"] = Field("gru", description="type of the recurrent cells")
+    cell: Literal["gru", "lstm", "tanh"] = Field(
+        "gru", description="type of the recurrent cells; tanh: tanh(W x + U h + b), without gates (Elman, 1990)"
+    )
     d_model: Count = Field(512, description="dimension of a hidden state; half per direction if bidirectional")
     d_embedding: Count = Field(512, description="dimension of a token embedding")
     num_layers: Count = Field(1, description="number of layers in the encoder and in the decoder")
     bidirectional: bool = Field(True, description="encode the source in both directions")
+    reverse_source: bool = Field(
+        False, description="read the source from its last token to its first, as Sutskever did; EOS stays at the end"
+    )
     context: Literal["first", "every", "bahdanau", "luong"] = Field(
         "bahdanau",
         description="how the decoder uses the source. first: as initial state only (Sutskever 2014); every: one fixed "
         "vector at every step (Cho 2014); bahdanau: attention with the previous state, before the step; luong: "
         "attention with the current state, after the step",
     )
-    score: Literal["additive", "dot", "general", "concat"] = Field(
-        "additive", description="attention score function: additive is Bahdanau's, the others are Luong's"
+    score: Literal[
+        "additive", "dot", "general", "concat", "location", "cosine", "biased-general", "activated-general"
+    ] = Field(
+        "additive",
+        description="attention score function. additive: Bahdanau's; dot, general, concat, location: Luong's; cosine: "
+        "the cosine of query and key times a learned factor; biased-general: k . (W q + b); activated-general: "
+        "tanh(q . W k + b)",
+    )
+    max_locations: Count = Field(
+        50, description="source positions that the location score knows; later ones get no weight"
     )
     d_score: Count | None = Field(None, description="inner dimension of additive and concat scores; default: d_model")
     locality: Literal["global", "local-m", "local-p"] = Field(
@@ -159,7 +186,19 @@ class RecurrentShape(Config):
             raise ValueError(f"score: {self.score} does not work with context: bahdanau: use score: additive")
         if self.context == "luong" and self.score == "additive":
             raise ValueError("score: additive does not work with context: luong: use score: dot, general or concat")
+        if self.score == "location" and self.locality != "global":
+            raise ValueError("score: location is a weight for each position, not for a window: use locality: global")
         return self
+
+    @property
+    def num_gates(self) -> int:
+        """The number of matrices of inputs, and of states, in a cell."""
+        return {"gru": 3, "lstm": 4, "tanh": 1}[self.cell]
+
+    @property
+    def num_held(self) -> int:
+        """The number of vectors that a cell keeps between steps: its output and, in an LSTM, the memory cell."""
+        return 2 if self.cell == "lstm" else 1
 
     @property
     def depth(self) -> str:
@@ -170,6 +209,16 @@ class RecurrentShape(Config):
     def dropouts(self) -> tuple[float, ...]:
         """All dropout rates of the model."""
         return (self.dropout,)
+
+    @property
+    def cross_heads(self) -> tuple[int, ...]:
+        """The number of heads of each cross-attention, lowest layer first."""
+        return (1,) if self.context in ("bahdanau", "luong") else ()
+
+    @property
+    def has_layers(self) -> bool:
+        """True if training can compile or recompute the model layer by layer (`Seq2Seq.layers`)."""
+        return False
 
     @property
     def position_limit(self) -> int | None:
@@ -183,30 +232,105 @@ class RecurrentConfig(Vocabularies, RecurrentShape):
     @property
     def summary(self) -> str:
         """A description of the model in one line."""
+        cell = self.cell if self.cell == "tanh" else self.cell.upper()
         direction = "bidirectional" if self.bidirectional else "forward"
         attention = f"{self.locality} attention with {self.score} score"
         context = {"first": "the source as first state", "every": "the source as one vector"}
         return (
-            f"{self.cell.upper()}, {self.depth}, {direction} encoder, d_model {self.d_model}, "
+            f"{cell}, {self.depth}, {direction} encoder, d_model {self.d_model}, "
             f"d_embedding {self.d_embedding}, {context.get(self.context, attention)}, dropout {self.dropout:g}, "
             f"{self.target_vocabulary:,} token ids"
         )
 
 
-ModelShape = Annotated[TransformerShape | RecurrentShape, Field(discriminator="family")]
+class ConvolutionalShape(Config):
+    """The hyperparameters of a ConvS2S model, except vocabulary sizes; the defaults are its English-Romanian model."""
+
+    family: Literal["convolutional"] = Field("convolutional", description="model family: convolutional, ConvS2S")
+    d_model: Count = Field(512, description="dimension of every block's input and output")
+    d_embedding: Count = Field(512, description="dimension of token embeddings, of keys and of values")
+    kernel_size: Count = Field(3, description="positions that a convolution sees, k in the paper; an odd number")
+    num_encoder_layers: Count = Field(20, description="encoder blocks")
+    num_decoder_layers: Count = Field(20, description="decoder blocks, each with its own attention")
+    weight_norm: bool = Field(
+        True, description="weight normalisation: train length and direction of each row of a matrix (section 3.5)"
+    )
+    dropout: Rate = Field(0.1, description="dropout rate on embeddings, on the blocks' inputs and before the output")
+    tie: Literal["all", "target", "none"] = Field(
+        "none",
+        description="weight tying. all: both embeddings and the output projection share one matrix; target: the target "
+        "embedding and the output projection share one; none: separate matrices",
+    )
+    max_positions: Count = Field(1024, description="maximum sequence length in tokens: positions are learned")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ConvolutionalShape":
+        if self.kernel_size % 2 == 0:
+            raise ValueError(f"kernel_size {self.kernel_size} has no middle: give an odd number")
+        return self
+
+    @property
+    def depth(self) -> str:
+        """The number of encoder and decoder blocks, such as `20+20 layers`."""
+        return f"{self.num_encoder_layers}+{self.num_decoder_layers} layers"
+
+    @property
+    def dropouts(self) -> tuple[float, ...]:
+        """All dropout rates of the model."""
+        return (self.dropout,)
+
+    @property
+    def cross_heads(self) -> tuple[int, ...]:
+        """The number of heads of each cross-attention, lowest layer first."""
+        return (1,) * self.num_decoder_layers
+
+    @property
+    def has_layers(self) -> bool:
+        """True if training can compile or recompute the model layer by layer (`Seq2Seq.layers`)."""
+        return True
+
+    @property
+    def position_limit(self) -> int | None:
+        """The maximum sequence length in tokens; None: unlimited."""
+        return self.max_positions
+
+
+class ConvolutionalConfig(Vocabularies, ConvolutionalShape):
+    """The hyperparameters of a ConvS2S model, including vocabulary sizes."""
+
+    @property
+    def summary(self) -> str:
+        """A description of the model in one line."""
+        return (
+            f"ConvS2S, {self.depth}, d_model {self.d_model}, d_embedding {self.d_embedding}, kernels of "
+            f"{self.kernel_size}, dropout {self.dropout:g}, {self.target_vocabulary:,} token ids"
+        )
+
+
+Family = Literal["transformer", "recurrent", "convolutional"]
+
+ModelShape = Annotated[TransformerShape | RecurrentShape | ConvolutionalShape, Field(discriminator="family")]
 """The hyperparameters of a model, except vocabulary sizes, as in a recipe."""
 
-ModelConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="family")]
+ModelConfig = Annotated[TransformerConfig | RecurrentConfig | ConvolutionalConfig, Field(discriminator="family")]
 """The config of any model; `family` selects the class."""
+
+FAMILIES: Final[Mapping[Family, type[TransformerConfig | RecurrentConfig | ConvolutionalConfig]]] = {
+    "transformer": TransformerConfig,
+    "recurrent": RecurrentConfig,
+    "convolutional": ConvolutionalConfig,
+}
+"""The class of config of each family."""
+
+_SHAPE: Final = TypeAdapter[ModelShape](ModelShape)
 
 
 def with_vocabulary(shape: ModelShape, source: int, target: int) -> ModelConfig:
     """Return the model config with the hyperparameters of `shape` and the given vocabulary sizes."""
-    kind = TransformerConfig if isinstance(shape, TransformerShape) else RecurrentConfig
-    return kind.model_validate({**shape.model_dump(), "source_vocabulary": source, "target_vocabulary": target})
+    fields = {**shape.model_dump(), "source_vocabulary": source, "target_vocabulary": target}
+    return FAMILIES[shape.family].model_validate(fields)
 
 
 def without_vocabulary(config: ModelConfig) -> ModelShape:
     """Return the hyperparameters of a model config, without the vocabulary sizes."""
-    kind = TransformerShape if isinstance(config, TransformerConfig) else RecurrentShape
-    return kind.model_validate(config.model_dump(exclude={"source_vocabulary", "target_vocabulary"}))
+    return _SHAPE.validate_python(config.model_dump(exclude={"source_vocabulary", "target_vocabulary"}))

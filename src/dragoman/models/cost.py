@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, ModelConfig, RecurrentConfig, TransformerConfig
 
 SENTENCE: Final = 30
 """The default sentence length in tokens, typical of news text."""
@@ -79,9 +79,9 @@ class MemoryCost:
     cache_per_source_token: int
     """The decoder cache per source token and hypothesis."""
     cache_per_target_token: int
-    """The decoder cache per target token and hypothesis; zero for a recurrent decoder."""
+    """The decoder cache per target token and hypothesis; zero for recurrent and convolutional decoders."""
     cache_per_sentence: int
-    """The decoder cache per hypothesis, independent of the length: the state of a recurrent decoder."""
+    """The decoder cache per hypothesis, independent of the length: a recurrent state, or windows of convolutions."""
 
     @property
     def training(self) -> int:
@@ -91,7 +91,9 @@ class MemoryCost:
 
 def parts(config: ModelConfig) -> tuple[CostPart, ...]:
     """Return the cost of every part of a model, in order of computation."""
-    return tuple(_transformer_parts(config) if isinstance(config, TransformerConfig) else _recurrent_parts(config))
+    if isinstance(config, TransformerConfig):
+        return tuple(_transformer_parts(config))
+    return tuple(_recurrent_parts(config) if isinstance(config, RecurrentConfig) else _convolutional_parts(config))
 
 
 def parameters(config: ModelConfig) -> int:
@@ -200,17 +202,18 @@ def _recurrent_parts(config: RecurrentConfig) -> Iterator[CostPart]:
     """Yield the parts of a recurrent model, from source to target (Table 1, row 2)."""
     d_model, d_embedding, num_layers = config.d_model, config.d_embedding, config.num_layers
     is_deep = config.context in ("every", "bahdanau")  # a learned first state and a maxout readout
-    num_gates = 3 if config.cell == "gru" else 4
-    num_held = 1 if config.cell == "gru" else 2  # vectors of a cell between steps: its output, an LSTM's memory cell
+    num_gates, num_held = config.num_gates, config.num_held
     biases = num_layers * num_gates * 2 * d_model  # torch's cells have two in each gate
     has_context = is_deep or (config.context == "luong" and config.input_feeding)
     d_context = d_model if has_context else 0  # what enters a step beside the token
 
-    def cells_kept(d_input: int) -> int:
+    def cells_kept(d_input: int, is_encoder: bool = False) -> int:
         # The input of the first layer; seven widths in each cell, which are an LSTM's four gates, its memory cell
-        # before and after tanh and its output, and as many in a GRU; between layers, the dropout mask and its output.
-        between = (num_layers - 1) * 2 * d_model if config.dropout else 0
-        return d_input + 7 * num_layers * d_model + between
+        # before and after tanh and its output, and as many in a GRU, but of a tanh cell its output alone. Between
+        # layers, the dropout mask and its output, or the outputs of all steps that torch's encoder has copied into one.
+        widths = 1 if config.cell == "tanh" else 7
+        between = 2 if config.dropout else 1 if is_encoder and config.cell == "tanh" else 0
+        return d_input + (widths * num_layers + between * (num_layers - 1)) * d_model
 
     rows = config.source_vocabulary + (config.target_vocabulary if config.tie != "all" else 0)
     mask = d_embedding if config.dropout else 0
@@ -219,7 +222,9 @@ def _recurrent_parts(config: RecurrentConfig) -> Iterator[CostPart]:
     d_direction = d_model // 2 if config.bidirectional else d_model
     inputs = d_embedding + (num_layers - 1) * d_model
     weights = num_gates * d_model * (inputs + num_layers * d_direction)
-    yield CostPart("encoder", weights + biases, Amount(source=weights), Amount(source=cells_kept(d_embedding)))
+    yield CostPart(
+        "encoder", weights + biases, Amount(source=weights), Amount(source=cells_kept(d_embedding, is_encoder=True))
+    )
 
     if is_deep:
         states = num_layers * num_held * d_model
@@ -250,16 +255,24 @@ def _recurrent_attention(config: RecurrentConfig) -> CostPart:
     # Either a hidden layer over query and key and a vector over it, or at most a matrix on the key.
     is_hidden = config.score in ("additive", "concat")
     d_key = (config.d_score or d_model) if is_hidden else d_model
-    of_key = 0 if config.score == "dot" else d_model * d_key
+    of_key = d_model * d_key if is_hidden or config.score in ("general", "activated-general") else 0
     of_query, vector = (d_model * d_key, d_key) if is_hidden else (0, 0)
+    compared, biases = d_key, 0
+    match config.score:
+        case "location":
+            of_query, compared = config.max_locations * d_model, 0
+        case "biased-general":
+            of_query, biases = d_model * d_model, d_model
+        case "cosine" | "activated-general":
+            biases = 1
     centre = d_model * d_model + d_model if config.locality == "local-p" else 0
     return CostPart(
         "attention",
-        of_key + of_query + vector + centre,
-        Amount(source=of_key, target=of_query + centre, target_source=d_key + d_model),
+        of_key + of_query + vector + biases + centre,
+        Amount(source=of_key, target=of_query + centre, target_source=compared + d_model),
         Amount(
-            source=d_model + (d_key if config.score == "general" else 0),
-            target=0 if is_hidden else d_model,
+            source=d_model + (d_key if config.score in ("general", "activated-general", "cosine") else 0),
+            target=d_model * ((not is_hidden) + bool(centre) + (config.score == "cosine")),
             target_source=vector,
         ),
         cached=Amount(source=d_key + d_model),
@@ -283,6 +296,57 @@ def _recurrent_readout(config: RecurrentConfig, is_deep: bool) -> Iterator[CostP
     # The logits and their softmax are in memory together when the backward pass begins.
     logits = Amount(target=width * (2 if config.dropout else 1) + 2 * config.target_vocabulary)
     yield CostPart("projection", matrix if config.tie == "none" else 0, Amount(target=matrix), logits)
+
+
+def _convolutional_parts(config: ConvolutionalConfig) -> Iterator[CostPart]:
+    """Yield the parts of a ConvS2S model, from source to target (Table 1, row 3)."""
+    d_model, d_embedding, width = config.d_model, config.d_embedding, config.kernel_size
+    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+    vectors = 2 if config.weight_norm else 1  # per output a bias and, with weight normalisation, the length of its row
+    is_dropped = 1 if config.dropout else 0
+
+    rows = config.source_vocabulary + (config.target_vocabulary if config.tie != "all" else 0)
+    mask = is_dropped * d_embedding
+    yield CostPart("embedding", rows * d_embedding, kept=Amount(source=mask, target=mask))
+    yield CostPart("positions", 2 * config.max_positions * d_embedding)
+
+    between = 2 * d_model * d_embedding  # the maps to the width of the blocks and back
+    maps = between + vectors * (d_model + d_embedding)
+    # The inputs of both maps; of the encoder also the keys and values that it leaves.
+    yield CostPart("encoder maps", maps, Amount(source=between), Amount(source=d_model + 3 * d_embedding))
+
+    weights = 2 * d_model * width * d_model
+    block = weights + vectors * 2 * d_model
+    kept = (width + 2 + is_dropped) * d_model  # k inputs side by side, the two halves of the output, the dropout mask
+    beyond = is_dropped * (width - 1) * d_model  # the mask also covers what is beyond the ends
+    yield CostPart(
+        "encoder convolutions",
+        encoder * block,
+        Amount(source=encoder * weights),
+        Amount(sentence=encoder * beyond, source=encoder * kept),
+    )
+    yield CostPart(
+        "decoder convolutions",
+        decoder * block,
+        Amount(target=decoder * weights),
+        Amount(sentence=decoder * beyond, target=decoder * kept),
+        cached=Amount(sentence=decoder * (width - 1) * d_model),
+    )
+    yield CostPart(  # keys and values are the same in all blocks
+        "decoder attention",
+        decoder * maps,
+        Amount(target=decoder * between, target_source=decoder * 2 * d_embedding),
+        Amount(target=decoder * (d_model + 2 * d_embedding)),
+        cached=Amount(source=2 * d_embedding),
+    )
+    yield CostPart(
+        "decoder maps", maps, Amount(target=between), Amount(target=d_model + (1 + is_dropped) * d_embedding)
+    )
+    matrix = config.target_vocabulary * d_embedding
+    # The logits and their softmax are in memory together when the backward pass begins.
+    logits = Amount(target=d_embedding + 2 * config.target_vocabulary)
+    own = (matrix if config.tie == "none" else 0) + config.target_vocabulary
+    yield CostPart("projection", own, Amount(target=matrix), logits)
 
 
 NUM_GPUS: Final = 8

@@ -1,4 +1,4 @@
-"""Model presets, read from presets.yaml: the paper's models, small models for CPUs, and recurrent models.
+"""Model presets, read from presets.yaml: the paper's models, small models for CPUs, and the models before it.
 
 Data and training settings are in the recipe, except for the label smoothing of Table 3.
 """
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import yaml
 from pydantic import TypeAdapter
 
-from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.config import FAMILIES, Family, ModelConfig
 
 PAPER_VOCABULARY: Final = 37_000
 """The size of the shared byte-pair vocabulary of the paper's English-German models (section 5.1)."""
@@ -36,15 +36,14 @@ class Preset:
     description: str
     changes: Mapping[str, object] = field(default_factory=dict)
     printed: Printed | None = None
-    family: Literal["transformer", "recurrent"] = "transformer"
+    family: Family = "transformer"
     training: Mapping[str, object] = field(default_factory=dict)
     """Changes to the `training` section of a recipe, as nested keys."""
 
     def config(self, vocabulary: int = PAPER_VOCABULARY) -> ModelConfig:
         """Return the model config with `vocabulary` token ids for source and target."""
         fields = {**self.changes, "source_vocabulary": vocabulary, "target_vocabulary": vocabulary}
-        kind = TransformerConfig if self.family == "transformer" else RecurrentConfig
-        return kind.model_validate(fields)
+        return FAMILIES[self.family].model_validate(fields)
 
 
 def preset(name: str, vocabulary: int = PAPER_VOCABULARY) -> ModelConfig:

@@ -20,21 +20,24 @@ class RecurrentEncoder(nn.Module):
     """The source embedding and recurrent layers, unidirectional or bidirectional.
 
     Sequences are packed, so no layer reads padding. Each layer is a separate module, not a multi-layer torch module,
-    because cuDNN's dropout between layers has a random state that a seed does not reset.
+    because cuDNN's dropout between layers has a random state that a seed does not reset. If the source is read in
+    reverse, the vectors still stand at the positions of their tokens: global attention does not see the order.
     """
 
     def __init__(self, config: RecurrentConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.embedding = tokens
-        layer = nn.GRU if config.cell == "gru" else nn.LSTM
+        layer = {"gru": nn.GRU, "lstm": nn.LSTM, "tanh": nn.RNN}[config.cell]
         widths = [config.d_embedding] + [config.d_model] * (config.num_layers - 1)
         d_direction = config.d_model // 2 if config.bidirectional else config.d_model
         self.layers = nn.ModuleList(layer(width, d_direction, bidirectional=config.bidirectional) for width in widths)
         self.dropout = Dropout(config.dropout)
+        self.is_reversed = config.reverse_source
 
     def forward(self, source: Source, visible: Visible) -> EncodedSource:
         lengths = visible.sum(dim=(1, 2, 3)).cpu()
-        embedded = self.embedding(source)
+        order = reversed_order(source) if self.is_reversed else None
+        embedded = self.embedding(source if order is None else source.gather(1, order))
         x = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         final: list[tuple[Tensor, ...]] = []
         for layer in self.layers:
@@ -42,10 +45,19 @@ class RecurrentEncoder(nn.Module):
             parts = last if isinstance(layer, nn.LSTM) else (last,)
             final.append(tuple(part.transpose(0, 1).flatten(1) for part in parts))  # both directions side by side
         hidden, _ = pad_packed_sequence(x, batch_first=True, total_length=source.shape[1])
+        if order is not None:  # which is its own inverse
+            hidden = hidden.gather(1, order[..., None].expand_as(hidden))
         return EncodedSource(hidden, visible, tuple(final))
 
     def _dropped(self, x: PackedSequence) -> PackedSequence:
         return PackedSequence(self.dropout(x.data), x.batch_sizes, x.sorted_indices, x.unsorted_indices)
+
+
+def reversed_order(source: Source) -> Int[Tensor, "batch source"]:
+    """Return the position of the token to read at each step: from the last before EOS to the first, then the rest."""
+    num_words = (source != PAD).sum(dim=1, keepdim=True) - 1
+    position = torch.arange(source.shape[1], device=source.device).expand_as(source)
+    return torch.where(position < num_words, num_words - 1 - position, position)
 
 
 class Recurrent(Seq2Seq[RecurrentState, RecurrentState]):
@@ -95,7 +107,7 @@ class Recurrent(Seq2Seq[RecurrentState, RecurrentState]):
         return hidden
 
 
-def initialise(model: nn.Module) -> None:
+def initialise(model: Recurrent) -> None:
     """Initialise a recurrent model; all decoders are initialised alike, although their papers differ.
 
     Linear layers are Xavier-uniform with zero biases, as in the Transformer. In the cells each gate is a separate
@@ -106,7 +118,7 @@ def initialise(model: nn.Module) -> None:
     for part in model.modules():
         if isinstance(part, nn.RNNBase | nn.RNNCellBase):
             for name, parameter in part.named_parameters():
-                _initialise_gates(name, parameter, 4 if isinstance(part, nn.LSTM | nn.LSTMCell) else 3)
+                _initialise_gates(name, parameter, model.config.num_gates)
 
 
 def _initialise_gates(name: str, parameter: nn.Parameter, num_gates: int) -> None:

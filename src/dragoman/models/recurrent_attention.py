@@ -8,7 +8,17 @@ from torch import Tensor, nn
 
 from dragoman.attention import mask
 from dragoman.attention.attend import Attend
-from dragoman.attention.score import Additive, Concat, Dot, General, Score
+from dragoman.attention.score import (
+    ActivatedGeneral,
+    Additive,
+    BiasedGeneral,
+    Concat,
+    Cosine,
+    Dot,
+    General,
+    Location,
+    Score,
+)
 from dragoman.models.config import RecurrentConfig
 
 Query = Float[Tensor, "rows d_model"]
@@ -96,5 +106,13 @@ def _score(config: RecurrentConfig) -> Score:
             return Dot()
         case "general":
             return General(width, width)
+        case "biased-general":
+            return BiasedGeneral(width, width)
+        case "activated-general":
+            return ActivatedGeneral(width, width)
+        case "cosine":
+            return Cosine()
+        case "location":
+            return Location(width, config.max_locations)
         case "concat":
             return Concat(width, width, d_score)

@@ -74,14 +74,14 @@ class EncodedSource:
 
 
 class Cells(nn.Module):
-    """A stack of GRU or LSTM cells.
+    """A stack of GRU, LSTM or tanh cells.
 
     The GRU is torch's: the reset gate applies after the recurrent product, r * (U h). Cho and Bahdanau use U (r * h).
     """
 
     def __init__(self, config: RecurrentConfig, d_input: int) -> None:
         super().__init__()
-        cell = nn.GRUCell if config.cell == "gru" else nn.LSTMCell
+        cell = {"gru": nn.GRUCell, "lstm": nn.LSTMCell, "tanh": nn.RNNCell}[config.cell]
         widths = [d_input] + [config.d_model] * (config.num_layers - 1)
         self.layers = nn.ModuleList(cell(width, config.d_model) for width in widths)
         self.dropout = Dropout(config.dropout)
@@ -100,7 +100,7 @@ class FirstState(nn.Module):
 
     def __init__(self, config: RecurrentConfig, d_summary: int) -> None:
         super().__init__()
-        self.parts = 1 if config.cell == "gru" else 2
+        self.parts = config.num_held
         self.layers = nn.ModuleList(nn.Linear(d_summary, self.parts * config.d_model) for _ in range(config.num_layers))
 
     def forward(self, summary: Float[Tensor, "rows d_summary"]) -> Layers:

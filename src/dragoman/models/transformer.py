@@ -55,7 +55,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = _multihead(config)
+        self.self_attention = _multihead(config, rotary=config.positions == "rotary")
         self.feed_forward = _feed_forward(config)
         self.around_attention = _residual(config)
         self.around_feed_forward = _residual(config)
@@ -72,7 +72,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = _multihead(config)
+        self.self_attention = _multihead(config, rotary=config.positions == "rotary")
         self.cross_attention = _multihead(config)
         self.feed_forward = _feed_forward(config)
         self.around_self = _residual(config)
@@ -85,9 +85,10 @@ class DecoderLayer(nn.Module):
         `past` holds the keys and values of earlier positions; with None, `x` is a whole target under a causal mask.
         """
         y = self.around_self.enter(x)
-        new = self.self_attention.remember(y)
+        start = 0 if past is None else past.key.shape[2]
+        new = self.self_attention.remember(y, start)
         written = new if past is None else past.append(new)
-        x = self.around_self.join(x, self.self_attention(y, written, causal=past is None))
+        x = self.around_self.join(x, self.self_attention(y, written, causal=past is None, start=start))
         y = self.around_cross.enter(x)
         x = self.around_cross.join(x, self.cross_attention(y, source, visible))
         y = self.around_feed_forward.enter(x)
@@ -191,13 +192,14 @@ class Transformer(Seq2Seq[TransformerMemory, TransformerState]):
         return hidden
 
 
-def _multihead(config: TransformerConfig) -> MultiHead:
+def _multihead(config: TransformerConfig, rotary: bool = False) -> MultiHead:
     return MultiHead(
         config.d_model,
         config.num_heads,
         config.d_k,
         config.d_v,
         bias=config.attention_bias,
+        rotary=rotary,
         dropout=config.attention_dropout,
     )
 

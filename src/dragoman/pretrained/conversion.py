@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.bundle import Bundle
-from dragoman.bundle.alignment_head import AlignmentHead, Heads
+from dragoman.bundle.alignment_head import Heads
 from dragoman.bundle.file_names import WEIGHTS
 from dragoman.models.config import ModelConfig, TransformerConfig, TransformerShape
 from dragoman.pretrained.layer_names import layer_names
@@ -74,7 +74,7 @@ def convert(model: MarianModel, tags: Collection[str]) -> ConvertedModel:
         config,
         _convert_weights(model, source_order, target_order, config.tie),
         Vocab(source_model, target_model),
-        _alignment_heads(model),
+        model.alignment_heads,
         source_order,
         target_order,
     )
@@ -141,22 +141,14 @@ def _permute(name: str, array: Array, order: NDArray[np.int64]) -> Array:
     return array[order]  # rows of output and contract, their biases, and norms
 
 
-def _alignment_heads(model: MarianModel) -> Heads:
-    if model.alignment_layer is None:
-        return ()
-    return _first_head(model.alignment_layer)
-
-
-def _first_head(layer: int) -> Heads:
-    return (AlignmentHead(layer=f"decoder.layers.{layer}.cross_attention", head=0),)
-
-
 def find_obstacle(model: ModelConfig) -> str | None:
     """Return the reason why a model cannot be written for transformers, as a Marian or a Pegasus model, or None."""
     if model.family != "transformer":
         return f"transformers has no {model.family} models like this one"
     if model.norm == "pre" and model.tie != "all":
         return f"norms before each sub-layer (norm: pre) need tie: all in transformers, not tie: {model.tie}"
+    if model.positions in ("rotary", "none"):
+        return f"Marian's models in transformers add positions to embeddings, not positions: {model.positions}"
     width = model.d_model // model.num_heads
     if model.d_model % model.num_heads or (model.key_width, model.value_width) != (width, width):
         widths = f"d_k {model.key_width} and d_v {model.value_width}"
@@ -199,7 +191,7 @@ def convert_back(bundle: Bundle, search: dict[str, Any]) -> MarianModel:
         target=_vocabulary(bundle.vocab.target),
         search=search,
         languages=(bundle.info.source_language, bundle.info.target_language),
-        alignment_layer=_find_alignment_layer(bundle, config),
+        alignment_heads=_alignment_heads(bundle),
         trained_positions=None if tables[0] is None or tables[1] is None else (tables[0], tables[1]),
     )
 
@@ -226,10 +218,11 @@ def _vocabulary(subwords: Subwords) -> MarianVocabulary:
     return MarianVocabulary(tokens, subwords.proto, PAD, BOS)
 
 
-def _find_alignment_layer(bundle: Bundle, config: TransformerConfig) -> int | None:
-    """Return the last layer, if its first head is the model's alignment head, as in Marian."""
-    last = config.num_decoder_layers - 1
-    return last if bundle.info.alignment_heads == _first_head(last) else None
+def _alignment_heads(bundle: Bundle) -> Heads:
+    """Return the alignment heads if a configuration can name them: single heads, one row rule, attention weights."""
+    heads = bundle.info.alignment_heads
+    is_named = all(head.head is not None and head.measure == "attention" for head in heads)
+    return heads if is_named and len({head.rows for head in heads}) == 1 else ()
 
 
 def map_ids(ids: list[int], order: list[int | None]) -> list[int]:

@@ -13,6 +13,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from dragoman.bundle.alignment_head import Heads
 from dragoman.device import CPU
 from dragoman.models.config import TransformerShape
 from dragoman.pretrained.layer_names import layer_names
@@ -25,6 +26,7 @@ from dragoman.pretrained.marian_model import (
     MarianVocabulary,
     Origin,
     Positions,
+    cross_head,
 )
 from dragoman.pretrained.package import Package, sha256
 from dragoman.pretrained.position_tables import position_table
@@ -44,6 +46,12 @@ LAYER_NORM_EPSILON: Final = 1e-5
 
 ALIGNED: Final = "transformer-align"
 """OPUS-MT's word, in the README of a model, for a last layer whose first head was trained to align words."""
+
+HEADS: Final = "alignment_heads"
+"""The option of transformers' configurations that names alignment heads, as pairs of layer and head."""
+
+ROWS: Final = "alignment_rows"
+"""Our option beside it: the decoding step that aligns a token, if it is not the one that writes the token."""
 
 CLASSES: Final = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 """The class of transformers by `model_type`."""
@@ -106,7 +114,7 @@ def read_hugging_face(package: Package, positions: Positions | None) -> MarianMo
             "penalty": {"formula": "length", "alpha": 1.0 if alpha is None else float(alpha)},
         },
         languages=(tokenizer.get("source_lang"), tokenizer.get("target_lang")),
-        alignment_layer=shape.num_decoder_layers - 1 if package.mentions(ALIGNED) else None,
+        alignment_heads=_read_alignment_heads(package, generation, shape),
         trained_positions=trained_positions,
     )
 
@@ -171,6 +179,21 @@ def _read_shape(package: Package, config: dict[str, Any]) -> TransformerShape:
         activation_dropout=config.get("activation_dropout", 0.0),
         max_positions=config.get("max_position_embeddings", 512),
     )
+
+
+def _read_alignment_heads(package: Package, config: dict[str, Any], shape: TransformerShape) -> Heads:
+    """Return the heads that the configuration names, or else the first head of the last layer if it was trained."""
+    named, rows, last = config.get(HEADS), config.get(ROWS, "written"), shape.num_decoder_layers - 1
+    if not named:
+        return (cross_head(last),) if package.mentions(ALIGNED) else ()
+    try:
+        heads = tuple(cross_head(layer, head, rows) for layer, head in named)
+    except (TypeError, ValueError):
+        package.refuse(f"{HEADS} {named} with {ROWS} {rows} are not pairs of layer and head: correct {CONFIG}")
+    if any(not (0 <= layer <= last and 0 <= head < shape.num_heads) for layer, head in named):
+        sizes = f"{last + 1} decoder layers of {shape.num_heads} heads"
+        package.refuse(f"{HEADS} {named}: the model has {sizes}, counted from 0: correct {CONFIG}")
+    return heads
 
 
 def _find_weights(package: Package) -> tuple[str, bytes]:

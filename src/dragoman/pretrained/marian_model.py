@@ -10,6 +10,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from dragoman.bundle.alignment_head import AlignmentHead, Heads, Rows
 from dragoman.models.config import TransformerShape
 
 Positions = Literal["hf", "marian"]
@@ -22,6 +23,11 @@ Weights = Mapping[str, Array]
 EOS_TOKEN = "</s>"
 UNK_TOKEN = "<unk>"
 PAD_TOKEN = "<pad>"
+
+
+def cross_head(layer: int, head: int = 0, rows: Rows = "written") -> AlignmentHead:
+    """Return a head of a decoder layer, both counted from 0. Marian trains the first head of a layer to align."""
+    return AlignmentHead(layer=f"decoder.layers.{layer}.cross_attention", head=head, rows=rows)
 
 
 @dataclass(frozen=True)
@@ -70,13 +76,18 @@ class MarianVocabulary:
         tokens = [*([tag] if tag else []), *pieces]
         return [*(self.ids.get(token, self.unk) for token in tokens), self.eos]
 
-    def made_up_sentences(self, count: int, seed: int = 6) -> list[str]:
-        """Return sentences of random pieces of this side."""
-        draw, processor = random.Random(seed), self._processor
+    @cached_property
+    def pieces(self) -> list[str]:
+        """The pieces of the SentencePiece model that the model knows."""
+        processor = self._processor
         kinds = (processor.is_control, processor.is_unknown, processor.is_unused, processor.is_byte)
         numbers = [n for n in range(processor.get_piece_size()) if not any(kind(n) for kind in kinds)]
-        pieces = [piece for piece in map(processor.id_to_piece, numbers) if piece in self.ids]
-        return [str(processor.decode_pieces(draw.choices(pieces, k=draw.randint(2, 16)))) for _ in range(count)]
+        return [piece for piece in map(processor.id_to_piece, numbers) if piece in self.ids]
+
+    def made_up_sentences(self, count: int, seed: int = 6) -> list[str]:
+        """Return sentences of random pieces of this side."""
+        draw, decode = random.Random(seed), self._processor.decode_pieces
+        return [str(decode(draw.choices(self.pieces, k=draw.randint(2, 16)))) for _ in range(count)]
 
 
 @dataclass(frozen=True)
@@ -112,8 +123,8 @@ class MarianModel:
     target: MarianVocabulary
     search: dict[str, Any]
     languages: tuple[str | None, str | None]
-    alignment_layer: int | None
-    """The decoder layer whose first head was trained to align words; None: no head was."""
+    alignment_heads: Heads
+    """The heads that the package names as trained to align words; none if it names none."""
     trained_positions: tuple[Array, Array] | None = None
     """The position tables of encoder and decoder, if they are not computed; then `positions` is not used."""
 

@@ -18,6 +18,7 @@ from dragoman.pretrained.marian_model import (
     MarianVocabulary,
     Origin,
     Positions,
+    cross_head,
 )
 from dragoman.pretrained.package import Package, sha256
 
@@ -93,7 +94,7 @@ def read_opus_mt(package: Package, positions: Positions | None) -> MarianModel:
         target=target,
         search={"beam_size": int(decoder.get("beam-size") or 4), "penalty": _read_penalty(decoder)},
         languages=(None, None),
-        alignment_layer=alignment_layer if package.mentions("transformer-align", models) else None,
+        alignment_heads=(cross_head(alignment_layer),) if package.mentions("transformer-align", models) else (),
     )
 
 

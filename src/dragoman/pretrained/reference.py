@@ -24,17 +24,28 @@ class ReferenceModel:
         table = position_table(model.positions, model.shape.max_positions, model.shape.d_model)
         tables: Sequence[NDArray[Any]] = model.trained_positions or (table, table)
         self._source_positions, self._target_positions = tables
+        self._attention: dict[str, NDArray[Any]] = {}
 
     def log_probabilities(self, source: list[int], target: list[int], never: Sequence[int] = ()) -> NDArray[Any]:
         """Return the log-probabilities [steps, vocabulary] before each target token; ids in `never` have none."""
         model = self._model
-        memory = self._stack("encoder", _embed(model.source_embedding[source], self._source_positions), None)
-        embedded = np.concatenate([model.start[None], model.target_embedding[target[:-1]]])
-        hidden = self._stack("decoder", _embed(embedded, self._target_positions), memory)
-        logits = hidden @ model.output.T + model.output_bias
+        logits = self._hidden(source, target) @ model.output.T + model.output_bias
         logits[:, list(never)] = -np.inf
         shifted = logits - logits.max(axis=1, keepdims=True)
         return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+    def cross_attention(self, source: list[int], target: list[int]) -> NDArray[Any]:
+        """Return the decoder's attention to the source, [layers, heads, steps, source]."""
+        self._hidden(source, target)
+        layers = range(self._model.shape.num_decoder_layers)
+        return np.stack([self._attention[f"decoder.layers.{number}.cross_attention"] for number in layers])
+
+    def _hidden(self, source: list[int], target: list[int]) -> Array:
+        """Return the decoder's output before each target token, and keep all attention weights."""
+        model = self._model
+        memory = self._stack("encoder", _embed(model.source_embedding[source], self._source_positions), None)
+        embedded = np.concatenate([model.start[None], model.target_embedding[target[:-1]]])
+        return self._stack("decoder", _embed(embedded, self._target_positions), memory)
 
     def _stack(self, side: str, x: Array, memory: Array | None) -> Array:
         shape = self._model.shape
@@ -75,6 +86,7 @@ class ReferenceModel:
             scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         weights = weights / weights.sum(axis=2, keepdims=True)
+        self._attention[name] = weights
         heads = (weights @ value).transpose(1, 0, 2).reshape(len(x), -1)
         return self._linear(f"{name}.output", heads)
 

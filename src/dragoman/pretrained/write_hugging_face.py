@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from safetensors.numpy import save
 
-from dragoman.pretrained.hugging_face import ACTIVATIONS, CLASSES, CONFIG, MODEL_TYPES, SAFE
+from dragoman.pretrained.hugging_face import ACTIVATIONS, CLASSES, CONFIG, HEADS, MODEL_TYPES, ROWS, SAFE
 from dragoman.pretrained.layer_names import layer_names
 from dragoman.pretrained.marian_model import EOS_TOKEN, UNK_TOKEN, Array, MarianModel
 from dragoman.pretrained.position_tables import position_table
@@ -97,7 +97,16 @@ def _config(model: MarianModel) -> dict[str, Any]:
         "attention_dropout": shape.attention_dropout,
         "activation_dropout": shape.activation_dropout,
         "max_position_embeddings": shape.max_positions,
+        **_alignment_heads(model),
     }
+
+
+def _alignment_heads(model: MarianModel) -> dict[str, Any]:
+    """Return the options that name the alignment heads, which transformers keeps."""
+    heads = model.alignment_heads
+    if not heads:
+        return {}
+    return {HEADS: [[head.layer_number, head.head] for head in heads], ROWS: heads[0].rows}
 
 
 def _arrays(model: MarianModel) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from dragoman.bundle.info import Store
 from dragoman.config import Config
 from dragoman.data.corpus import CorpusConfig, check_corpora
 from dragoman.decoding.options import SearchOptions
-from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metric_options import VALIDATION_METRICS, MetricName, MetricOptions
 from dragoman.io.streams import STANDARD_INPUT
 from dragoman.models.config import ModelPart, ModelShape, TransformerShape
 from dragoman.recipes.commented_yaml import dump_commented
@@ -101,9 +101,15 @@ class ValidationSection(Config):
 
     search: SearchOptions = Field(SearchOptions(), description="beam search options")
     reading: MetricOptions = Field(MetricOptions(), description="tokenisation and lower-casing for BLEU and chrF")
+    metrics: tuple[MetricName, ...] = Field((), description="metrics beside bleu and chrf, such as per, exact or f1")
     samples: int = Field(3, ge=0, description="number of translations to show at each validation")
     max_pairs: int | None = Field(None, ge=1, description="maximum number of dev pairs to validate with; null: all")
     probe: int = Field(8, ge=0, description="dev pairs whose attention is saved for dragoman evolve")
+
+    @property
+    def all_metrics(self) -> tuple[MetricName, ...]:
+        """BLEU, chrF and the metrics that the recipe adds, each once."""
+        return tuple(dict.fromkeys((*VALIDATION_METRICS, *self.metrics)))
 
 
 class CorpusTerms(Config):
@@ -179,6 +185,10 @@ def _find_conflicts(recipe: Recipe) -> Iterator[RecipeError]:
     if validation.max_pairs is not None and validation.samples > validation.max_pairs:
         message = f"{validation.samples} is more than max_pairs ({validation.max_pairs}): lower samples"
         yield RecipeError(("validation", "samples"), message)
+    metric = recipe.training.stop.metric
+    if metric not in ("loss", *validation.all_metrics):
+        message = f"{metric} is not computed at validations: add it to validation.metrics"
+        yield RecipeError(("training", "stop", "metric"), message)
     longest = validation.search.max_length
     if longest.ratio == 0.0 and validation.search.min_length > longest.tokens(1):
         message = f"{validation.search.min_length} is above max_length ({longest.tokens(1)}): lower min_length"
@@ -273,19 +283,16 @@ def _check_guided_alignment(recipe: Recipe) -> Iterator[RecipeError]:
     key: Key = ("training", "guided_alignment")
     if not guided.weight:
         return
-    if isinstance(model, TransformerShape):
-        num_layers, num_heads = model.num_decoder_layers, model.num_heads
-    elif model.context in ("bahdanau", "luong"):
-        num_layers = num_heads = 1
-    else:
+    num_layers = len(model.cross_heads)
+    if not num_layers:
         message = "this model has no attention to guide: set weight to 0, or model.context to bahdanau or luong"
         yield RecipeError((*key, "weight"), message)
         return
     if guided.layer is not None and not -num_layers <= guided.layer < num_layers:
         message = f"there is no layer {guided.layer}: choose 0 to {num_layers - 1}, or -1 for the last"
         yield RecipeError((*key, "layer"), message)
-    if guided.head >= num_heads:
-        message = f"there is no head {guided.head}: choose 0 to {num_heads - 1}"
+    if guided.head >= model.cross_heads[0]:
+        message = f"there is no head {guided.head}: choose 0 to {model.cross_heads[0] - 1}"
         yield RecipeError((*key, "head"), message)
 
 
@@ -294,8 +301,8 @@ def _check_layers(recipe: Recipe) -> Iterator[RecipeError]:
     training = recipe.training
     for name in ("compile", "recompute"):
         key: Key = ("training", name)
-        if getattr(training, name) and not isinstance(recipe.model, TransformerShape):
-            yield RecipeError(key, f"{name} needs the layers of a Transformer: set {name} to false")
+        if getattr(training, name) and not recipe.model.has_layers:
+            yield RecipeError(key, f"{name} needs layers that are computed one by one: set {name} to false")
         elif getattr(training, name) and training.guided_alignment.weight:
             message = "a head that is trained to align is read while the layers run"
             yield RecipeError(key, f"{message}: set {name} to false, or guided_alignment.weight to 0")

@@ -17,9 +17,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 from dragoman.api_schemas import ServiceRequest
-from dragoman.serving import libretranslate_routes, v1_routes
+from dragoman.serving import deepl_glossary_routes, deepl_routes, file_routes, libretranslate_routes, v1_routes
 from dragoman.serving.config import Limits
 from dragoman.serving.errors import (
+    DeepLError,
+    ForbiddenError,
     InvalidRequestError,
     LibreTranslateError,
     ProblemDetails,
@@ -31,14 +33,24 @@ from dragoman.serving.middleware import ServiceMiddleware, handle_error
 from dragoman.serving.service import RequestContext, Service
 from dragoman.version import __version__
 
-ABOUT: Final = "Translation with your own models. /translate is LibreTranslate's API; /v1/translate returns scores too."
+ABOUT: Final = (
+    "Translation with your own models. /translate is LibreTranslate's API, /v2/translate DeepL's; /v1/translate "
+    "returns scores too."
+)
 PAGE: Final = {
     "/": ("service.html", "text/html"),
     "/page.css": ("service.css", "text/css"),
     "/page.js": ("service.js", "text/javascript"),
 }
 """The files of the web page by path, with their media types."""
-KEYLESS: Final = ("/health", "/health/live", "/health/ready", "/languages", "/frontend/settings")
+KEYLESS: Final = (
+    "/health",
+    "/health/live",
+    "/health/ready",
+    "/languages",
+    "/frontend/settings",
+    "/download_file/{name}",
+)
 """Paths that require no API key: load balancers have none, and LibreTranslate's clients send none there."""
 _SECURITY: Final = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -67,6 +79,9 @@ def create_app(service: Service, origins: Sequence[str] = (), hosts: frozenset[s
     app = FastAPI(title="Dragoman", version=__version__, description=ABOUT, lifespan=prepare, openapi_url=None)
     app.include_router(v1_routes.create_router(service))
     app.include_router(libretranslate_routes.create_router(service))
+    app.include_router(file_routes.create_router(service))
+    app.include_router(deepl_routes.create_router(service))
+    app.include_router(deepl_glossary_routes.create_router(service))
     _add_operation_routes(app, service)
     for path, (name, media_type) in PAGE.items():
         app.get(path, include_in_schema=False)(_serve_file(name, media_type))
@@ -96,7 +111,7 @@ class Health(BaseModel):
 
 
 NOT_READY: Final[dict[int | str, Any]] = {503: {"model": Health, "description": "The service is starting or stopping"}}
-METRICS: Final = document_errors(401, schema=LibreTranslateError)
+METRICS: Final = document_errors(401, 403, schema=LibreTranslateError)
 METRICS[200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
@@ -117,7 +132,10 @@ def _add_operation_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics", responses=METRICS, response_class=Response, summary="Metrics for Prometheus", **tags)
     async def metrics(request: Request) -> Response:
-        RequestContext.authenticate(service, request)
+        usage = RequestContext.authenticate(service, request).usage
+        if usage is not None and not usage.key.metrics:
+            fix = "create one with dragoman key NAME --keys FILE --metrics"
+            raise ForbiddenError(f"the key {usage.key.name} may not read the metrics: {fix}")
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -134,7 +152,7 @@ def _openapi_document(app: FastAPI, service: Service) -> dict[str, Any]:
     """Return FastAPI's OpenAPI document with the error schemas, the limits and the security schemes added."""
     document = app.openapi()
     schemas = document["components"]["schemas"]
-    for schema in (ProblemDetails, LibreTranslateError):
+    for schema in (ProblemDetails, LibreTranslateError, DeepLError):
         schemas[schema.__name__] = schema.model_json_schema()
     for path, methods in document["paths"].items():
         for route in methods.values():

@@ -13,6 +13,7 @@ from dragoman.serving.config import LogEvent, ServiceConfig
 from dragoman.serving.engine_pool import EngineCallbacks, EngineHandle, EnginePool, QueuedSentence, SentenceBatch
 from dragoman.serving.engine_protocol import MAX_BATCHES, Answer, TranslationOptions
 from dragoman.serving.errors import InvalidRequestError, OverloadedError, TranslationFailedError
+from dragoman.serving.request_spans import add_work_spans
 
 MERGE_SHARE: Final = 0.05
 """Time that a batch may wait for more sentences, divided by its expected time. Clients whose answers arrive together
@@ -223,6 +224,7 @@ class Dispatcher:
     def _on_answers(self, batch: SentenceBatch, answers: list[Answer], seconds: float) -> None:
         self._rate.add(batch.cost, seconds)
         self._distribute()
+        add_work_spans(batch.sentences, seconds, asyncio.get_running_loop().time())
         for sentence, answer in zip(batch.sentences, answers, strict=True):
             if sentence.answer.done():
                 continue

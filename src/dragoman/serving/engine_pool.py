@@ -22,6 +22,7 @@ from dragoman.serving.engine_protocol import (
     read_message,
 )
 from dragoman.serving.fork_server import ForkedProcess, ForkServer, read_ready, wait_or_kill
+from dragoman.serving.request_spans import REQUEST_SPAN, RequestSpan
 from dragoman.text.subwords import Subwords
 
 CHECK_SECONDS: Final = 0.1
@@ -49,6 +50,8 @@ class QueuedSentence:
     """Id of the request in the log."""
     num_lost: int = field(default=0, init=False)
     """Number of engines that died while they translated the sentence."""
+    span: RequestSpan | None = field(default_factory=REQUEST_SPAN.get, init=False)
+    """The span of the request, if its trace is recorded."""
 
 
 @dataclass(frozen=True, slots=True)

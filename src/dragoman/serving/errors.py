@@ -25,6 +25,16 @@ class RejectedError(Exception):
         if retry_after is not None:
             self.headers["Retry-After"] = str(max(1, math.ceil(retry_after)))
 
+    @staticmethod
+    def reasons() -> set[str]:
+        """Return the reasons of all kinds of rejected requests."""
+        kinds, reasons = [RejectedError], set()
+        while kinds:
+            kind = kinds.pop()
+            reasons |= {kind.reason} if "reason" in vars(kind) else set()
+            kinds += kind.__subclasses__()
+        return reasons
+
 
 class InvalidRequestError(RejectedError):
     """A request with unknown, invalid or conflicting options."""
@@ -36,6 +46,12 @@ class UnknownKeyError(RejectedError):
     """A request without an API key, or with an unknown API key."""
 
     status_code, title, reason = 401, "API key required", "unknownkey"
+
+
+class ForbiddenError(RejectedError):
+    """A request for a route that the API key may not use."""
+
+    status_code, title, reason = 403, "Not allowed", "forbidden"
 
 
 class UnknownModelError(RejectedError):
@@ -54,6 +70,10 @@ class QuotaError(RejectedError):
     """A request that exceeds the quota of its API key."""
 
     status_code, title, reason = 429, "Too many requests", "limited"
+
+
+class ExhaustedQuotaError(QuotaError):
+    """A request that exceeds a quota which a short wait does not fill again."""
 
 
 class TranslationFailedError(RejectedError):
@@ -83,7 +103,13 @@ class LibreTranslateError(BaseModel):
     error: str = Field(examples=["40 sentences are queued: try again later"])
 
 
-_TITLES: Final = {422: InvalidRequestError.title} | {
+class DeepLError(BaseModel):
+    """The error response of DeepL's routes."""
+
+    message: str = Field(examples=["40 sentences are queued: try again later"])
+
+
+_TITLES: Final = {422: InvalidRequestError.title, 456: "Quota exceeded"} | {
     kind.status_code: kind.title for kind in RejectedError.__subclasses__()
 }
 

@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from dragoman.config import Config, describe_first
-from dragoman.serving.errors import QuotaError, UnknownKeyError
+from dragoman.serving.errors import ExhaustedQuotaError, QuotaError, UnknownKeyError
 
 PREFIX: Final = "dgm_"
 """The prefix of every key, by which a leaked key can be recognised."""
@@ -32,6 +32,7 @@ class ApiKey(Config):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the key")
     requests_per_minute: int | None = Field(None, ge=1, description="quota of requests per minute; null: no limit")
     characters_per_day: int | None = Field(None, ge=1, description="quota of characters per day (UTC); null: no limit")
+    metrics: bool = Field(False, description="the key may read /metrics, where the names of all keys are")
 
 
 def generate_key() -> tuple[str, str]:
@@ -41,7 +42,11 @@ def generate_key() -> tuple[str, str]:
 
 
 def add_key(
-    name: str, file: Path, requests_per_minute: int | None = None, characters_per_day: int | None = None
+    name: str,
+    file: Path,
+    requests_per_minute: int | None = None,
+    characters_per_day: int | None = None,
+    metrics: bool = False,
 ) -> str:
     """Generate a key, append its entry to the file (created with mode 600), and return the key."""
     keys = _read(file) if file.exists() else []
@@ -50,11 +55,11 @@ def add_key(
     key, sha256 = generate_key()
     quotas = {"requests_per_minute": requests_per_minute, "characters_per_day": characters_per_day}
     try:
-        keys.append(ApiKey.model_validate({"name": name, "sha256": sha256, **quotas}))
+        keys.append(ApiKey.model_validate({"name": name, "sha256": sha256, **quotas, "metrics": metrics}))
     except ValidationError:
         raise ValueError(f"invalid name {name!r}: give up to 64 letters, digits, dots, dashes or underscores") from None
     file.touch(mode=0o600)
-    entries = [key.model_dump(exclude_none=True) for key in keys]
+    entries = [key.model_dump(exclude_none=True, exclude_defaults=True) for key in keys]
     file.write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
     return key
 
@@ -98,6 +103,11 @@ class KeyUsage:
         self._requests_left, self._updated_at = float(key.requests_per_minute or 0), clock()
         self._characters, self._day = 0, 0.0
 
+    @property
+    def characters_today(self) -> int:
+        """The characters of the current day."""
+        return self._characters if self._day == self._clock() // DAY_SECONDS else 0
+
     def count(self, characters: int) -> None:
         """Count a request; raise QuotaError, and count nothing, if it exceeds a quota of the key."""
         now = self._clock()
@@ -112,7 +122,8 @@ class KeyUsage:
         if quota := self.key.characters_per_day:
             left = quota - self._characters
             if characters > left:
-                raise QuotaError(f"over {quota:,} characters per day: send up to {left:,} more today", 3600.0)
+                message = f"over {quota:,} characters per day: send up to {left:,} more today"
+                raise ExhaustedQuotaError(message, 3600.0)
         self._requests_left -= 1
         self._characters += characters
 

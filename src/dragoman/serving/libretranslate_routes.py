@@ -1,46 +1,22 @@
 """The routes of LibreTranslate's API: /translate, /detect, /languages and /frontend/settings, for existing clients."""
 
-import json
-import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
-from urllib.parse import parse_qs
+from typing import Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, Field
 
-from dragoman.config import describe_first
-from dragoman.serving.engine_protocol import Answer, TranslationOptions
-from dragoman.serving.errors import InvalidRequestError, LibreTranslateError, document_errors
+from dragoman.api_schemas import ModelInfo
+from dragoman.serving.engine_protocol import TranslationOptions
+from dragoman.serving.errors import ForbiddenError, InvalidRequestError, LibreTranslateError, document_errors
 from dragoman.serving.languages import detect_languages, match_language
+from dragoman.serving.markup_translation import MarkupTranslation, translate_markup
+from dragoman.serving.request_body import FORM, MULTIPART, Number, read_body
 from dragoman.serving.service import DETECT_CHARACTERS, DocumentTranslation, RequestContext, Service
 from dragoman.text.language_names import language_name
-from dragoman.translation.document import TextDocument
-from dragoman.translation.inline_tags import LinkedSentence
-from dragoman.translation.markup import MarkupDocument, parse_html
-
-FORM: Final = "application/x-www-form-urlencoded"
-MULTIPART: Final = "multipart/form-data"
-MAX_FIELDS: Final = 100
-"""The most fields of a form."""
-_BOUNDARY: Final = re.compile(r'boundary="?([^";,]{1,70})"?', re.IGNORECASE)
-_FIELD_NAME: Final = re.compile(rb'form-data;[^\r\n]*\bname="([^"\r\n]*)"', re.IGNORECASE)
-
-
-def _integral(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else value
-
-
-Number = Annotated[
-    int,
-    BeforeValidator(_integral),
-    Field(ge=0),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]{1,9}$"}]}),
-]
-"""An integer, in JSON too possibly written as a string, as some clients do."""
+from dragoman.translation.file_formats import SUFFIXES
+from dragoman.translation.markup import parse_html
 
 
 class LibreDetectRequest(BaseModel):
@@ -98,6 +74,10 @@ class FrontendLanguages(BaseModel):
     target: NamedLanguage
 
 
+FILE_SUFFIXES: Final = [suffix for suffix, kind in SUFFIXES.items() if kind not in ("jsonl", "parquet")]
+"""The endings of the names of files that /translate_file takes."""
+
+
 class FrontendSettings(BaseModel):
     """The settings that LibreTranslate's clients ask for: whether keys are required, and how much text may be sent."""
 
@@ -105,32 +85,31 @@ class FrontendSettings(BaseModel):
     keyRequired: bool = Field(description="true if a request needs an API key")  # noqa: N815
     charLimit: int = Field(description="characters per request", examples=[20_000])  # noqa: N815
     frontendTimeout: int = Field(500, description="milliseconds that a page waits for more input")  # noqa: N815
-    filesTranslation: bool = Field(False, description="true if /translate_file exists")  # noqa: N815
-    supportedFilesFormat: list[str] = Field([], description="formats of /translate_file")  # noqa: N815
+    filesTranslation: bool = Field(True, description="true if /translate_file exists")  # noqa: N815
+    supportedFilesFormat: list[str] = Field(FILE_SUFFIXES, description="formats of /translate_file")  # noqa: N815
     suggestions: bool = Field(False, description="true if /suggest exists")
     language: FrontendLanguages | None
 
 
-RequestT = TypeVar("RequestT", LibreDetectRequest, LibreTranslateRequest)
+class ChosenLanguages(NamedTuple):
+    """The languages of a request, and the model for them."""
+
+    model: ModelInfo
+    source: str
+    to: str | None
+    """The target language, if the model translates into several."""
+    detected: str | None
+    """The source language, if it was detected."""
 
 
-class HtmlTranslation(NamedTuple):
-    """A page and the engine's answer to each of its sentences."""
-
-    document: TextDocument
-    """The texts of the page, one per line."""
-    answers: list[Answer]
-    page: MarkupDocument
-
-    def text(self, rank: int = 0) -> str:
-        """Return the translated page; the alternatives of rank 1 and above have no word links."""
-        sentences = []
-        for span, answer in zip(self.document.spans, self.answers, strict=True):
-            hypotheses = answer["hypotheses"]
-            links = frozenset((i, j) for i, j in answer.get("alignment", ())) if not rank else None
-            text = hypotheses[min(rank, len(hypotheses) - 1)]["text"]
-            sentences.append(LinkedSentence(span, text, links))
-        return self.page.join(self.page.split_sentences(sentences))
+def choose_languages(service: Service, source: str, target: str, texts: Sequence[str]) -> ChosenLanguages:
+    """Return the languages that a client means, and the first model for them; raise RejectedError if there is none."""
+    pairs = [pair for model in service.models.values() for pair in model.pairs]
+    target = match_language(target, [other for _, other in pairs])
+    detected = service.detect_source(texts, target) if source.lower() == "auto" else None
+    source = detected or match_language(source, [one for one, _ in pairs])
+    model = service.find_model(None, source, target)
+    return ChosenLanguages(model, source, service.choose_language(model, target), detected)
 
 
 def create_router(service: Service) -> APIRouter:
@@ -141,38 +120,35 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/translate", response_model=LibreTranslateResponse, summary="Translate texts", **documented)
     async def translate(request: Request) -> JSONResponse:
-        body = await _read_body(request, LibreTranslateRequest)
+        body = await read_body(request, LibreTranslateRequest)
         context = RequestContext.authenticate(service, request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
         service.check_texts(texts)
         limit = service.limits.num_best - 1
         if body.alternatives > limit:
             raise InvalidRequestError(f"alternatives {body.alternatives} is too large: give at most {limit}")
-        pairs = [pair for model in service.models.values() for pair in model.pairs]
-        target = match_language(body.target, [other for _, other in pairs])
-        is_auto = body.source.lower() == "auto"
         pages = [parse_html(text) for text in texts] if body.format == "html" else []
         texts = ["\n".join(page.texts) for page in pages] if pages else texts
-        known = [one for one, _ in pairs]
-        source = service.detect_source(texts, target) if is_auto else match_language(body.source, known)
-        model = service.find_model(None, source, target)
-        to = service.choose_language(model, target)
-        aligns = model.aligns and any(any(page.has_tags) for page in pages)
-        options = TranslationOptions(model.name, model.sha256, to, num_best=1 + body.alternatives, alignment=aligns)
-        found = await context.translate(texts, options, source=source)
-        results: Sequence[DocumentTranslation | HtmlTranslation] = found
+        model, source, to, detected = choose_languages(service, body.source, body.target, texts)
+        options = TranslationOptions(model.name, model.sha256, to, num_best=1 + body.alternatives)
+        results: Sequence[DocumentTranslation | MarkupTranslation]
         if pages:
-            results = [HtmlTranslation(*result, page) for result, page in zip(found, pages, strict=True)]
-        detected = source if is_auto else None
+            results = await translate_markup(context, pages, options, model.aligns, source=source)
+        else:
+            results = await context.translate(texts, options, source=source)
         return JSONResponse(_format(body, results, detected), headers={"x-model-sha256": model.sha256})
 
     @router.post("/detect", summary="Detect a language", **_document(LibreDetectRequest, 400, 401, 413, 429))
     async def detect(request: Request) -> list[DetectedLanguage]:
-        body = await _read_body(request, LibreDetectRequest)
+        body = await read_body(request, LibreDetectRequest)
         context = RequestContext.authenticate(service, request, body.api_key)
         service.check_texts([body.q])
-        with context.charge(0):
+        async with context.charge(0):
             return [_confidence(code, probability) for code, probability in detect_languages(body.q)[:3]]
+
+    @router.post("/suggest", include_in_schema=False)
+    async def suggest() -> None:
+        raise ForbiddenError("suggestions are disabled on this server")
 
     @router.get("/languages", summary="List the languages")
     async def languages() -> list[SourceLanguage]:
@@ -200,7 +176,7 @@ def create_router(service: Service) -> APIRouter:
 
 
 def _format(
-    body: LibreTranslateRequest, results: Sequence[DocumentTranslation | HtmlTranslation], detected: str | None
+    body: LibreTranslateRequest, results: Sequence[DocumentTranslation | MarkupTranslation], detected: str | None
 ) -> dict[str, Any]:
     """Return the response body: single values for one text, lists for a list of texts."""
     response: dict[str, list[Any]] = {"translatedText": [result.text() for result in results]}
@@ -215,49 +191,6 @@ def _format(
 
 def _confidence(code: str, probability: float) -> DetectedLanguage:
     return DetectedLanguage(confidence=round(100 * probability, 1), language=code)
-
-
-async def _read_body(request: Request, schema: type[RequestT]) -> RequestT:
-    """Parse the request body as a form or JSON; if the body is empty, parse the query string."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await request.body()
-    if not body and request.scope["query_string"]:
-        media_type, body = FORM, request.scope["query_string"]
-    try:
-        if media_type == MULTIPART:
-            content = _parse_multipart(body, request.headers["content-type"])
-        else:
-            content = _parse_form(body) if media_type == FORM else json.loads(body)
-    except (ValueError, RecursionError):
-        raise InvalidRequestError("the body cannot be parsed: send JSON or a form") from None
-    try:
-        return schema.model_validate(content, strict=True)
-    except ValidationError as error:
-        raise InvalidRequestError(describe_first(error.errors())) from None
-
-
-def _parse_form(body: bytes) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(body.decode(), max_num_fields=MAX_FIELDS).items()}
-
-
-def _parse_multipart(body: bytes, content_type: str) -> dict[str, str]:
-    """Return the fields of a multipart form; raise ValueError if it is none.
-
-    The standard library parses nested parts too, which takes very long for a hostile body.
-    """
-    found = _BOUNDARY.search(content_type)
-    if not found:
-        raise ValueError("no boundary")
-    _, *parts = body.split(b"--" + found[1].encode())
-    if not parts or not parts[-1].startswith(b"--") or len(parts) > MAX_FIELDS:
-        raise ValueError("no end of the form, or too many fields")
-    fields = {}
-    for part in parts[:-1]:
-        head, _, content = part.partition(b"\r\n\r\n")
-        name = _FIELD_NAME.search(head)
-        if name:
-            fields[name[1].decode()] = content.removesuffix(b"\r\n").decode()
-    return fields
 
 
 def _document(schema: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:

@@ -46,7 +46,8 @@ class LogWriter:
             self._has_lines.wait()
             self._has_lines.clear()
             while self._lines:
-                self._write(self._lines.popleft())
+                if not self._write(self._lines.popleft()):
+                    self.num_dropped += 1
                 if self.num_dropped > self._num_reported and len(self._lines) < self._max_lines // 2:
                     self._report_dropped()
             if not self._lines:
@@ -57,10 +58,9 @@ class LogWriter:
         line = {"level": "warning", "event": "log lines dropped", "lines": num_dropped - self._num_reported}
         if self._write(json.dumps(line) + "\n"):
             self._num_reported = num_dropped
-        else:
-            self.num_dropped -= 1  # the report itself is none of the lines
 
     def _write(self, line: str) -> bool:
+        """Write a line; return False if that is not possible."""
         content = memoryview(line.encode(errors="backslashreplace"))
         while content:
             try:
@@ -68,6 +68,5 @@ class LogWriter:
             except BlockingIOError:
                 time.sleep(RETRY_SECONDS)
             except OSError:  # the disk is full, or the reader is gone
-                self.num_dropped += 1
                 return False
         return True

@@ -14,10 +14,19 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.config import describe_first
-from dragoman.serving.errors import PROBLEM_JSON, InvalidRequestError, OverloadedError, RejectedError
+from dragoman.serving.errors import (
+    PROBLEM_JSON,
+    ExhaustedQuotaError,
+    InvalidRequestError,
+    OverloadedError,
+    RejectedError,
+    UnknownKeyError,
+)
+from dragoman.serving.request_spans import REQUEST_SPAN, RequestSpan
 from dragoman.serving.service import RequestContext, Service, add_log_fields, key_in_headers
 
 SECURITY_HEADERS: Final = {
@@ -34,6 +43,8 @@ HEALTH: Final = "/health"
 """Prefix of the health checks, which are answered even under overload, so that the service is not restarted."""
 CLIENT_LEFT: Final = 499
 """The status in log and metrics of a request whose client disconnected, as nginx has it."""
+METHOD_NOT_ALLOWED: Final = 405
+METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 REQUEST_TIMEOUT: Final = 408
 """The status of a request whose client was too slow and was disconnected."""
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -41,12 +52,17 @@ TRACEPARENT: Final = re.compile(r"00-(?P<trace>(?!0{32})[0-9a-f]{32})-(?!0{16})[
 """The header by which W3C Trace Context passes on the id of a trace."""
 KEY_IN_HEADER: Final = ("/v1/translate", "/v1/models")
 """Paths whose key is checked before the body is read."""
-KEY_IN_BODY: Final = ("/translate", "/detect")
-"""Paths of LibreTranslate, whose clients may send the key in the body; a key in a header is checked before that."""
-LIBRETRANSLATE: Final = ("/translate", "/detect", "/languages", "/frontend/settings")
+KEY_IN_BODY: Final = ("/translate", "/detect", "/v2/", "/v3/")
+"""Beginnings of paths whose clients may send the key in the body; a key in a header is checked before that."""
+DEEPL: Final = ("/v2/", "/v3/")
+"""Beginnings of DeepL's paths."""
+DEEPL_STATUS: Final[dict[type[Exception], int]] = {UnknownKeyError: 403, ExhaustedQuotaError: 456, OverloadedError: 429}
+"""The status of an error on DeepL's routes, where it differs."""
+LIBRETRANSLATE: Final = ("/translate", "/detect", "/languages", "/frontend/settings", "/suggest", "/translate_file")
+FILE_PATH: Final = "/translate_file"
 BUSY: Final = 429
 """The status under overload on LibreTranslate's routes: Weblate and others stop for half an hour after a 503."""
-TRANSLATE_PATHS: Final = ("/translate", "/v1/translate")
+TRANSLATE_PATHS: Final = ("/translate", "/v1/translate", "/v2/translate", "/translate_file")
 """Paths that are rejected under overload before the body is read, so that rejecting takes little time from the admitted
 requests."""
 
@@ -78,7 +94,10 @@ class ServiceMiddleware:
         headers = Headers(scope=scope)
         scope["request_id"] = _request_id(headers)
         extra = SECURITY_HEADERS | {"x-request-id": scope["request_id"]}
-        if trace := TRACEPARENT.fullmatch(headers.get("traceparent", "")):
+        span = self._start_span(scope, headers)
+        if span is not None:
+            scope["trace"], extra["traceparent"] = span.trace_id, span.traceparent
+        elif trace := TRACEPARENT.fullmatch(headers.get("traceparent", "")):
             scope["trace"] = trace["trace"]
             extra["traceparent"] = f"00-{trace['trace']}-{secrets.token_hex(8)}-{trace['flags']}"
         if self._service.is_draining:
@@ -106,6 +125,21 @@ class ServiceMiddleware:
                 if scope.get("has_left"):  # in the middle of its body: the response reached nobody
                     status = REQUEST_TIMEOUT if scope.get("timed_out") else CLIENT_LEFT
                 self._record(scope, status, time.perf_counter() - begin)
+                if span is not None:
+                    self._end_span(span, scope, status)
+
+    def _start_span(self, scope: Scope, headers: Headers) -> RequestSpan | None:
+        """Start the span of a request, if traces are recorded; health checks have none."""
+        tracing, path = self._service.tracing, scope["path"]
+        span = None if tracing is None or path.startswith(HEALTH) else tracing.start(scope["method"], headers)
+        REQUEST_SPAN.set(span)  # the server runs each request in a context of its own
+        return span
+
+    def _end_span(self, span: RequestSpan, scope: Scope, status: int) -> None:
+        method, route = scope["method"], _find_route(scope)
+        fields = {"http.request.method": method, "http.route": route, "http.response.status_code": status}
+        fields |= {"dragoman.request_id": scope["request_id"], "dragoman.refused": scope.get("refused")}
+        span.end(f"{method} {route}", status, fields)
 
     def _check(self, scope: Scope) -> None:
         """Raise UnreadError or OverloadedError for a request that is rejected before its body is read."""
@@ -117,11 +151,11 @@ class ServiceMiddleware:
         if self._is_foreign(headers):
             raise UnreadError(403, "the page of another site may not use this service: allow it with --allow-origin")
         if scope.get("crowded") and not path.startswith(HEALTH):
-            status = BUSY if path in LIBRETRANSLATE else 503
+            status = BUSY if path in LIBRETRANSLATE or path.startswith(DEEPL) else 503
             raise UnreadError(status, "too many connections are open: try again later", {"retry-after": "1"})
         with contextlib.suppress(ValueError):  # not a number
-            self._check_size(int(headers.get("content-length", "0")))
-        is_protected = path in KEY_IN_HEADER or (path in KEY_IN_BODY and key_in_headers(headers))
+            self._check_size(scope, int(headers.get("content-length", "0")))
+        is_protected = path in KEY_IN_HEADER or (path.startswith(KEY_IN_BODY) and key_in_headers(headers))
         if is_protected and scope["method"] != "OPTIONS":  # a browser asks without a key whether it may send one
             RequestContext.authenticate(self._service, Request(scope))
         if path in TRANSLATE_PATHS and scope["method"] == "POST":
@@ -138,8 +172,9 @@ class ServiceMiddleware:
             return False
         return origin.partition("://")[2] != headers.get("host")
 
-    def _check_size(self, size: int) -> None:
-        limit = self._service.limits.body_bytes
+    def _check_size(self, scope: Scope, size: int) -> None:
+        limits = self._service.limits
+        limit = limits.file_bytes if scope["path"] == FILE_PATH else limits.body_bytes
         if size > limit:
             raise UnreadError(413, f"the body is larger than {limit:,} bytes: send less text per request")
 
@@ -157,26 +192,27 @@ class ServiceMiddleware:
                 scope["has_left"] = not is_complete
             is_complete = is_complete or not message.get("more_body")
             size += len(message.get("body", b""))
-            self._check_size(size)
+            self._check_size(scope, size)
             return message
 
         return receive_limited
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request and write its log line, which contains no text of the request."""
-        fallback = scope["path"] if scope["path"] in TRANSLATE_PATHS else "other"  # if it reached no route
-        route = str(getattr(scope.get("route"), "path", fallback))
-        metrics, reason = self._service.metrics, scope.get("refused")
-        metrics.requests.labels(route, str(status)).inc()
-        metrics.seconds.labels(route).observe(seconds)
-        if reason:
-            metrics.refusals.labels(reason).inc()
-        if route.startswith(HEALTH):
-            return
+        route = _find_route(scope)
         fields = {"id": scope["request_id"], "trace": scope.get("trace"), "client": (scope.get("client") or [None])[0]}
         fields |= {"method": scope["method"], "route": route, "status": status}
-        fields |= {"ms": round(1000 * seconds, 1), "refused": reason, **scope.get("log_fields", {})}
-        self._service.log("request", **fields)
+        fields |= {"ms": round(1000 * seconds, 1), "refused": scope.get("refused"), **scope.get("log_fields", {})}
+        self._service.metrics.count_request(route, status, seconds, fields)
+        if not route.startswith(HEALTH):
+            level = "info" if status < 500 else "warning" if status == 503 else "error"
+            self._service.log("request", level=level, **fields)
+
+
+def _find_route(scope: Scope) -> str:
+    """Return the path of a request's route; "other" for most requests that reached none."""
+    fallback = scope["path"] if scope["path"] in TRANSLATE_PATHS else "other"
+    return str(getattr(scope.get("route"), "path", fallback))
 
 
 def _request_id(headers: Headers) -> str:
@@ -190,8 +226,15 @@ def _host_name(header: str) -> str:
     return header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0].lower()
 
 
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of a path; several routes may share it, and the framework names those of the first only."""
+    scopes = {method: {**request.scope, "method": method} for method in METHODS}
+    routes = request.app.routes
+    return [name for name, scope in scopes.items() if any(one.matches(scope)[0] is Match.FULL for one in routes)]
+
+
 async def handle_error(request: Request, error: Exception) -> Response:
-    """Return the response to an error: problem+json under /v1/, LibreTranslate's format elsewhere."""
+    """Return the response to an error: problem+json under /v1/, DeepL's or LibreTranslate's format elsewhere."""
     headers: Mapping[str, str] | None = None
     match error:
         case RejectedError() | HTTPException():  # the framework's, of an unknown path or method, has no title
@@ -212,11 +255,16 @@ async def handle_error(request: Request, error: Exception) -> Response:
             detail = "internal error: look up the id of this request in the log of the service"
             place = traceback.extract_tb(error.__traceback__)[-1]
             add_log_fields(request, mistake=f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}")
+    if status == METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_allowed_methods(request))}
     if isinstance(error, OverloadedError) and request.url.path in LIBRETRANSLATE:
         status = BUSY
+    is_deepl = request.url.path.startswith(DEEPL)
+    if is_deepl:
+        status = DEEPL_STATUS.get(type(error), status)
     request.scope["refused"] = reason
     if request.url.path.startswith("/v1/"):
         request_id = request.scope.get("request_id", "")
         content = {"title": title, "status": status, "detail": detail, "request_id": request_id}
         return JSONResponse(content, status, headers, media_type=PROBLEM_JSON)
-    return JSONResponse({"error": detail}, status, headers)
+    return JSONResponse({"message" if is_deepl else "error": detail}, status, headers)

@@ -117,6 +117,9 @@ async def _run(
         max_open, fix = max(1, max_open), f"raise ulimit -n to {config.limits.connections + SPARE_DESCRIPTORS}"
         log("few file descriptors", level="warning", limit=descriptors, connections=max_open, reason=fix)
     asyncio.get_running_loop().set_exception_handler(LoopErrors(log))
+    if service.quotas:
+        await service.quotas.connect()
+        service.metrics.watch_quotas(service.quotas)
     await pool.start()  # before the first request: a model that cannot be opened is reported at once
 
     def hashes() -> dict[str, str]:
@@ -151,5 +154,9 @@ async def _run(
     gc.freeze()  # these objects stay: to collect them all takes 40 ms, in which no request is answered
     await serve(app, listener, config.limits, drain, lambda: pool.create_task(reload()), report_started, max_open)
     await pool.close()
+    if service.quotas:
+        await service.quotas.close()
+    if service.tracing:
+        service.tracing.close()
     log("stopped")
     writer.flush(FLUSH_SECONDS)

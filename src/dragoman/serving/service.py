@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,16 +16,24 @@ from dragoman.serving.dispatcher import Dispatcher
 from dragoman.serving.engine_pool import QueuedSentence
 from dragoman.serving.engine_protocol import Answer, TranslationOptions
 from dragoman.serving.errors import InvalidRequestError, OverloadedError, TooLargeError, UnknownModelError
+from dragoman.serving.file_store import FileStore
+from dragoman.serving.glossary_store import GlossaryStore
 from dragoman.serving.keys import KeyRing, KeyUsage
 from dragoman.serving.languages import detect_languages
 from dragoman.serving.prometheus import Metrics
+from dragoman.serving.request_spans import Tracing
+from dragoman.serving.shared_quotas import SharedQuotas
 from dragoman.text.cleaning import clean_line
+from dragoman.text.language_names import language_name
 from dragoman.translation.document import TextDocument
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.kept import split_kept
 
 T = TypeVar("T")
 
+CERTAIN = 0.9
+"""Probability above which a detected language is believed, although no model translates from it. That of a few words is
+far lower."""
 DETECT_CHARACTERS = 2000
 """Number of leading characters that language detection uses."""
 
@@ -56,6 +64,13 @@ class Service:
     log: LogEvent
     glossaries: Mapping[str, Glossary] = field(default_factory=dict)
     """The glossaries that requests may name."""
+    quotas: SharedQuotas | None = None
+    """Quotas that other services share; None: each key's usage is counted by this service alone."""
+    tracing: Tracing | None = None
+    """OpenTelemetry spans of requests, if the environment asks for them."""
+    stored_glossaries: GlossaryStore = field(default_factory=GlossaryStore)
+    """The glossaries that clients have stored by DeepL's routes."""
+    stored_files: FileStore = field(default_factory=FileStore)
     is_draining: bool = False
     """True after SIGTERM: the service still accepts requests, but reports that it is not ready."""
 
@@ -66,7 +81,9 @@ class Service:
         dispatcher = Dispatcher(config, log, metrics.count_batch)
         metrics.watch(dispatcher)
         glossaries = read_glossaries(config.glossaries)
-        return Service(dispatcher, config.limits, KeyRing(config.keys), metrics, log, glossaries)
+        quotas = SharedQuotas(config.quotas, log) if config.quotas else None
+        tracing = Tracing.from_environment(log)
+        return Service(dispatcher, config.limits, KeyRing(config.keys), metrics, log, glossaries, quotas, tracing)
 
     @property
     def models(self) -> dict[str, ModelInfo]:
@@ -79,14 +96,18 @@ class Service:
         return self.dispatcher.pool.is_ready and not self.is_draining
 
     def find_model(self, name: str | None, source: str | None = None, target: str | None = None) -> ModelInfo:
-        """Return the model called `name`, or the first model that translates from `source` to `target`."""
+        """Return the model called `name`, or the first model that translates from `source` to `target`.
+
+        If both are the same language, which no model translates, return the first model that writes it.
+        """
         if name is not None:
             if name not in self.models:
                 raise UnknownModelError(f"unknown model {_quote(name)}: give {_list(list(self.models))}")
             return self.models[name]
-        for model in self.models.values():
-            if any(source in (None, one) and target in (None, other) for one, other in model.pairs):
-                return model
+        for origin in (source, None) if source == target else (source,):
+            for model in self.models.values():
+                if any(origin in (None, one) and target in (None, other) for one, other in model.pairs):
+                    return model
         pairs = [f"{one} to {other}" for model in self.models.values() for one, other in model.pairs]
         raise UnknownModelError(f"no model from {_quote(source)} to {_quote(target)}: give {_list(pairs)}")
 
@@ -121,16 +142,28 @@ class Service:
             raise InvalidRequestError(f"glossary, {error}") from None
 
     def detect_source(self, texts: Sequence[str], target: str | None) -> str:
-        """Return the most probable source language among the models that translate into `target`."""
+        """Return the most probable source language among the models that translate into `target`.
+
+        A language without a model is returned only if it is `target`; if another one is certain, raise
+        UnknownModelError.
+        """
         pairs = [pair for model in self.models.values() for pair in model.pairs]
         sources = {source: None for source, other in pairs if target in (None, other)}
-        ranked = [code for code, _ in detect_languages("\n".join(texts)[:DETECT_CHARACTERS])]
-        return next((code for code in ranked if code in sources), next(iter(sources), ranked[0]))
+        ranked = detect_languages("\n".join(texts)[:DETECT_CHARACTERS])
+        (first, probability), *_ = ranked
+        if sources and first not in sources and probability > CERTAIN:
+            if first == target:
+                return first
+            title = f"{language_name(first)} ({probability:.0%})"
+            fix = f"give the source: {_list(list(sources))}"
+            raise UnknownModelError(f"the text is {title}, from which no model translates: {fix}")
+        return next((code for code, _ in ranked if code in sources), next(iter(sources), first))
 
-    def check_texts(self, texts: Sequence[str], prefix: str = "") -> None:
+    def check_texts(self, texts: Sequence[str], prefix: str = "", most_characters: int | None = None) -> None:
         """Raise TooLargeError if the texts exceed the limits, InvalidRequestError for lone surrogates."""
         characters, limits = sum(map(len, texts)) + len(prefix), self.limits
-        for what, size, limit in (("texts", len(texts), limits.texts), ("characters", characters, limits.characters)):
+        most = most_characters or limits.characters
+        for what, size, limit in (("texts", len(texts), limits.texts), ("characters", characters, most)):
             if size > limit:
                 raise TooLargeError(f"{size:,} {what} are too many: send at most {limit:,} per request")
         for number, text in enumerate([prefix, *texts]):
@@ -153,57 +186,102 @@ class Service:
 
         `source` is the language of the texts, if the request names it. Log lines about an engine name `request_id`.
         """
-        self.check_texts(texts, options.prefix)
+        plan = self.plan(texts, options, split, glossary, source)
+        answers = iter(await self._translate_sentences(plan.sentences, request_id))
+        return [DocumentTranslation(document, [next(answers) for _ in document.spans]) for document in plan.documents]
+
+    def plan(
+        self,
+        texts: Sequence[str],
+        options: TranslationOptions,
+        split: bool = True,
+        glossary: Glossary | None = None,
+        source: str | None = None,
+        most_characters: int | None = None,
+    ) -> "TranslationPlan":
+        """Split texts into sentences, and choose their options; raise RejectedError for texts that are too much.
+
+        `most_characters` replaces the limit of characters per request.
+        """
+        self.check_texts(texts, options.prefix, most_characters)
         model = self.models[options.model]
+        if source == (options.to or model.target) and (source, source) not in model.pairs:  # nothing to translate
+            return TranslationPlan([TextDocument(text, ()) for text in texts], [])
         source = source if source in model.sources else model.source
         language = None if source == "und" else source
         documents = [TextDocument.of(text, language) if split else TextDocument.of_lines(text) for text in texts]
         sentences = [sentence for document in documents for sentence in document.sentences]
         if options.prefix and (len(documents) != 1 or len(sentences) != 1):
             raise InvalidRequestError("prefix needs a single sentence: send one text of one sentence, or omit prefix")
-        found = await self._translate_sentences(sentences, options, glossary, request_id) if sentences else []
-        if glossary:
-            found = [{"terms": [], **answer} for answer in found]
-        answers = iter(found)
-        return [DocumentTranslation(document, [next(answers) for _ in document.spans]) for document in documents]
+        return TranslationPlan(documents, self._plan_sentences(sentences, options, glossary) if sentences else [])
 
-    async def _translate_sentences(
-        self, texts: list[str], options: TranslationOptions, glossary: Glossary | None, request_id: str
-    ) -> list[Answer]:
-        """Translate sentences; a sentence that is kept whole is answered without an engine."""
+    def _plan_sentences(
+        self, texts: list[str], options: TranslationOptions, glossary: Glossary | None
+    ) -> list["PlannedSentence"]:
         self.dispatcher.require_ready()
         parts = split_kept([clean_line(text) for text in texts], self.dispatcher.pool.vocabularies[options.model])
         costs = [sum(part.num_tokens for part in of_text) for of_text in parts]
         if max(costs) > self.limits.sentence_tokens:
             most, limit = max(costs), self.limits.sentence_tokens
             raise TooLargeError(f"a sentence has {most:,} tokens, the limit is {limit:,}: send shorter sentences")
-        read = [i for i, cost in enumerate(costs) if cost or options.prefix]
         # Engines get only the terms that a sentence has, so all sentences without terms can share a batch.
-        with_terms = [_add_terms(options, texts[i], glossary) for i in read]
-        found = await self._translate_queued([texts[i] for i in read], [costs[i] for i in read], with_terms, request_id)
-        answers = dict(zip(read, found, strict=True))
-        return [answers.get(i) or _keep(text, parts[i][0].kept, options) for i, text in enumerate(texts)]
-
-    async def _translate_queued(
-        self, texts: list[str], costs: list[int], options: list[TranslationOptions], request_id: str
-    ) -> list[Answer]:
-        if not texts:
-            return []
-        loop = asyncio.get_running_loop()
-        now, new = loop.time(), loop.create_future
-        sentences = [
-            QueuedSentence(text, each, cost * (1 + TERM_COST * len(each.terms)), now, new(), request_id)
-            for text, cost, each in zip(texts, costs, options, strict=True)
+        terms = [_find_terms(text, glossary) for text in texts]
+        return [
+            PlannedSentence(
+                text, options._replace(terms=own), cost * (1 + TERM_COST * len(own)), some[0].kept, glossary is not None
+            )
+            for text, own, cost, some in zip(texts, terms, costs, parts, strict=True)
         ]
-        self.dispatcher.admit(sum(sentence.cost for sentence in sentences))
-        self.dispatcher.put(sentences)
+
+    async def _translate_sentences(self, planned: Sequence["PlannedSentence"], request_id: str) -> list[Answer]:
+        """Translate sentences; a sentence that is kept whole is answered without an engine."""
+        queued = {i: one.queue(request_id) for i, one in enumerate(planned) if one.needs_engine}
+        if queued:
+            self.dispatcher.admit(sum(sentence.cost for sentence in queued.values()))
+            self.dispatcher.put(list(queued.values()))
         try:
             async with asyncio.timeout(self.limits.seconds):
-                return await asyncio.gather(*(sentence.answer for sentence in sentences))
+                found = await asyncio.gather(*(sentence.answer for sentence in queued.values()))
         except TimeoutError:
             raise OverloadedError(f"timeout after {self.limits.seconds:g} seconds: send less text", 1.0) from None
         finally:
-            self.dispatcher.abandon(sentences)
+            self.dispatcher.abandon(list(queued.values()))
+        answers = dict(zip(queued, found, strict=True))
+        return [one.complete(answers.get(i)) for i, one in enumerate(planned)]
+
+
+class PlannedSentence(NamedTuple):
+    """A sentence of a request that is not queued yet."""
+
+    text: str
+    options: TranslationOptions
+    cost: int
+    """The cost for an engine: its tokens, more with terms."""
+    kept: str | None
+    """The reason why source text is kept, if the sentence is kept whole."""
+    has_glossary: bool
+
+    @property
+    def needs_engine(self) -> bool:
+        """False for a sentence that is kept whole."""
+        return bool(self.cost or self.options.prefix)
+
+    def queue(self, request_id: str) -> QueuedSentence:
+        """Return the sentence as it enters the queue, with the future of its answer."""
+        loop = asyncio.get_running_loop()
+        return QueuedSentence(self.text, self.options, self.cost, loop.time(), loop.create_future(), request_id)
+
+    def complete(self, answer: Answer | None) -> Answer:
+        """Return the answer of an engine, or that to a sentence kept whole; with terms if there is a glossary."""
+        answer = answer or _keep(self.text, self.kept, self.options)
+        return {"terms": [], **answer} if self.has_glossary else answer
+
+
+class TranslationPlan(NamedTuple):
+    """The texts of a request, and their sentences."""
+
+    documents: list[TextDocument]
+    sentences: list[PlannedSentence]
 
 
 def read_glossaries(paths: Mapping[str, Path]) -> dict[str, Glossary]:
@@ -211,10 +289,10 @@ def read_glossaries(paths: Mapping[str, Path]) -> dict[str, Glossary]:
     return {name: Glossary.read(path) for name, path in paths.items()}
 
 
-def _add_terms(options: TranslationOptions, text: str, glossary: Glossary | None) -> TranslationOptions:
-    """Return the options of a sentence, with the terms of the glossary that the sentence contains."""
+def _find_terms(text: str, glossary: Glossary | None) -> tuple[tuple[str, str], ...]:
+    """Return the terms of the glossary that a sentence contains."""
     matches = glossary.find(text) if glossary else []
-    return options._replace(terms=tuple(dict.fromkeys((match.source, match.target) for match in matches)))
+    return tuple(dict.fromkeys((match.source, match.target) for match in matches))
 
 
 def _keep(text: str, reason: str | None, options: TranslationOptions) -> Answer:
@@ -235,8 +313,8 @@ def _quote(value: str | None) -> str:
 
 def key_in_headers(headers: Headers) -> str | None:
     """Return the API key of the headers Authorization or X-API-Key."""
-    scheme, _, bearer = headers.get("authorization", "").partition(" ")
-    return (bearer.strip() if scheme.lower() == "bearer" else None) or headers.get("x-api-key")
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return (key.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else None) or headers.get("x-api-key")
 
 
 class RequestContext(NamedTuple):
@@ -257,21 +335,43 @@ class RequestContext(NamedTuple):
             add_log_fields(request, key=usage.key.name)
         return RequestContext(service, request, usage)
 
-    @contextlib.contextmanager
-    def charge(self, characters: int) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def charge(self, characters: int) -> AsyncIterator[None]:
         """Count the request against the quotas of its key, unless it gets no answer.
 
         A client that leaves before its answer has used a request, but no characters.
         """
-        if self.usage is None:
-            yield
-            return
-        self.usage.count(characters)
+        is_shared = await self.count_request(characters)
         try:
             yield
         except BaseException as error:
-            self.usage.take_back(characters, 1 if isinstance(error, Exception) else 0)
+            await self.take_back(characters, 1 if isinstance(error, Exception) else 0, is_shared)
             raise
+
+    async def count_request(self, characters: int) -> bool:
+        """Count the request; raise QuotaError if it exceeds a quota. Return True if other services see the count."""
+        if self.usage is None:
+            return False
+        if self.service.quotas:
+            return await self.service.quotas.count(self.usage, characters)
+        self.usage.count(characters)
+        return False
+
+    async def take_back(self, characters: int, requests: int, is_shared: bool) -> None:
+        """Take back characters and requests that were counted without an answer."""
+        if self.usage is None:
+            return
+        if self.service.quotas and is_shared:
+            await self.service.quotas.take_back(self.usage, characters, requests)
+        else:
+            self.usage.take_back(characters, requests)
+
+    async def count_characters_today(self) -> int:
+        """Return the characters that the key has used on the current day; 0 if the service requires no key."""
+        if self.usage is None:
+            return 0
+        quotas = self.service.quotas
+        return await quotas.characters_today(self.usage) if quotas else self.usage.characters_today
 
     async def translate(
         self,
@@ -282,12 +382,18 @@ class RequestContext(NamedTuple):
         source: str | None = None,
     ) -> list[DocumentTranslation]:
         """Translate the texts, charge the key and log the request; cancel if the client disconnects."""
-        characters = sum(map(len, texts))
-        add_log_fields(self.request, texts=len(texts), characters=characters, model=options.model)
+        characters = log_texts(self, texts, options.model)
         request_id = self.request.scope.get("request_id", "")
-        with self.charge(characters):
+        async with self.charge(characters):
             work = self.service.translate(texts, options, split, glossary, source, request_id)
             return await cancel_on_disconnect(self.request, work)
+
+
+def log_texts(context: RequestContext, texts: Sequence[str], model: str) -> int:
+    """Add the number of texts and characters to the log line of a request; return that of characters."""
+    characters = sum(map(len, texts))
+    add_log_fields(context.request, texts=len(texts), characters=characters, model=model)
+    return characters
 
 
 def add_log_fields(request: Request, **fields: Any) -> None:

@@ -4,25 +4,33 @@ import math
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from dragoman.api_schemas import ModelInfo, ModelList, ServiceRequest, ServiceResponse
 from dragoman.serving.config import Limits
 from dragoman.serving.engine_protocol import Answer, TranslationOptions
 from dragoman.serving.errors import InvalidRequestError, document_errors
-from dragoman.serving.service import DocumentTranslation, RequestContext, Service
+from dragoman.serving.service import DocumentTranslation, RequestContext, Service, log_texts
+from dragoman.serving.streaming import EVENT_STREAM, EventStream, TranslationStream
 
 OPTION_FIELDS = {"beam_size", "num_best", "protect", "tokens", "alignment", "prefix"}
 """Fields of a request that are translation options of the same name."""
 ERRORS = document_errors(400, 401, 404, 413, 422, 429, 500, 503)
+_EVENTS = "With `stream`, server-sent events: `sentence` for each sentence, `done` with the whole answer, or `error`"
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"description": _EVENTS, "content": {EVENT_STREAM: {}}},
+    **ERRORS,
+}
 
 
 def create_router(service: Service) -> APIRouter:
     """Return the router with /v1/translate and /v1/models."""
     router = APIRouter(prefix="/v1", tags=["translation"])
 
-    @router.post("/translate", response_model=ServiceResponse, responses=ERRORS, summary="Translate texts, with scores")
-    async def translate(request: Request, body: ServiceRequest) -> JSONResponse:
+    @router.post(
+        "/translate", response_model=ServiceResponse, responses=ANSWERS, summary="Translate texts, with scores"
+    )
+    async def translate(request: Request, body: ServiceRequest) -> Response:
         context = RequestContext.authenticate(service, request)
         texts = [body.texts] if isinstance(body.texts, str) else body.texts
         service.check_texts(texts, body.prefix)
@@ -33,11 +41,20 @@ def create_router(service: Service) -> APIRouter:
         glossary = service.find_glossary(body.glossary)
         if glossary and body.prefix:
             raise InvalidRequestError("prefix and glossary cannot be combined: omit one of them")
-        results = await context.translate(texts, options, body.split, glossary, detected or body.source)
-        # A dict in the shape of ServiceResponse: to validate what we just made would cost time.
-        translations = [_format_text(result) for result in results]
-        model_ref = {"name": model.name, "sha256": model.sha256}
-        return JSONResponse({"model": model_ref, "translations": translations, "detected": detected})
+
+        def write_response(results: list[DocumentTranslation]) -> dict[str, Any]:
+            # A dict in the shape of ServiceResponse: to validate what we just made would cost time.
+            translations = [_format_text(result) for result in results]
+            model_ref = {"name": model.name, "sha256": model.sha256}
+            return {"model": model_ref, "translations": translations, "detected": detected}
+
+        source = detected or body.source
+        if body.stream or EVENT_STREAM in request.headers.get("accept", ""):
+            log_texts(context, texts, model.name)
+            plan = service.plan(texts, options, body.split, glossary, source)
+            stream = await TranslationStream.start(context, plan)
+            return EventStream(stream.events(_format_sentence, write_response), stream.close)
+        return JSONResponse(write_response(await context.translate(texts, options, body.split, glossary, source)))
 
     @router.get("/models", responses=document_errors(401), summary="List the models")
     async def models(request: Request) -> ModelList:

@@ -4,14 +4,19 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
+from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.config import Config
 from dragoman.experiment.findings import Level
+from dragoman.inspection.head_ranking import HeadRanking
 from dragoman.inspection.heads import HeadSummary
 from dragoman.inspection.interventions import Intervention
 
 MAX_CHARACTERS: Final = 5000
 MAX_BEAM: Final = 32
 MAX_LINES: Final = 2000
+MAX_PAIRS: Final = 1000
+MAX_LINKED: Final = 50
+Lines = tuple[Annotated[str, Field(max_length=MAX_CHARACTERS)], ...]
 
 
 class TraceRequest(Config):
@@ -38,11 +43,52 @@ class TriageRequest(Config):
     )
 
 
-class TriageProgress(Config):
-    """The lines of a triage that are done; the data of server-sent events named `progress`."""
+class JobProgress(Config):
+    """The lines that are done; the data of server-sent events named `progress`."""
 
     done: int
     total: int
+
+
+class HeadSearchRequest(Config):
+    """Sentence pairs with gold links, to rank all heads by their alignment error rate."""
+
+    model: str = Field(description="name of a model of the studio")
+    sources: Annotated[Lines, Field(min_length=1, max_length=MAX_PAIRS)] = Field(description="source sentences")
+    targets: Annotated[Lines, Field(max_length=MAX_PAIRS)] = Field(description="their translations")
+    gold: Annotated[Lines, Field(max_length=MAX_PAIRS)] = Field(
+        description="links of each pair; words count from 1: 1-1 is sure, 2p3 possible"
+    )
+    swap_gold: bool = Field(False, description="true if the target word comes first in each link")
+
+
+class HeadSearchReport(Config):
+    """All heads by alignment error rate, with that of the diagonal as a baseline."""
+
+    ranking: HeadRanking
+    diagonal_aer: float = Field(description="error rate of the diagonal, which uses no model")
+
+
+class LinksRequest(Config):
+    """Sentence pairs to align by one head."""
+
+    model: str = Field(description="name of a model of the studio")
+    head: AlignmentHead
+    sources: Annotated[Lines, Field(max_length=MAX_LINKED)]
+    targets: Annotated[Lines, Field(max_length=MAX_LINKED)]
+
+
+class LinkList(Config):
+    """The links of each sentence pair: source word and target word, counted from 0."""
+
+    links: tuple[tuple[tuple[int, int], ...], ...]
+
+
+class StoreHeadRequest(Config):
+    """A head to store as the alignment head of a model."""
+
+    model: str = Field(description="name of a model of the studio")
+    head: AlignmentHead
 
 
 class StudioModelInfo(Config):
@@ -55,6 +101,8 @@ class StudioModelInfo(Config):
     source_language: str | None
     target_language: str | None
     example: str | None = Field(description="sentence to begin with; null if none is known")
+    alignment_heads: tuple[AlignmentHead, ...] = Field(description="stored heads that the model aligns by")
+    is_demo: bool = Field(description="true for the built-in model, in which no head can be stored")
 
 
 class StudioRunInfo(Config):

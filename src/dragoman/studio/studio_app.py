@@ -16,6 +16,7 @@ import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
 from safetensors.numpy import save as to_safetensors
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -27,21 +28,28 @@ from dragoman.inspection.cell import CellExplanation
 from dragoman.inspection.evolution import EvolutionInfo
 from dragoman.inspection.heads import summarise_heads
 from dragoman.inspection.trace import TraceHeader
+from dragoman.io.progress import Progress
 from dragoman.serving.middleware import SECURITY_HEADERS
+from dragoman.studio.job_stream import stream_job
 from dragoman.studio.run_watch import UnknownSnapshotError, WatchedRun
 from dragoman.studio.schemas import (
     CounterfactualCounts,
     ErrorInfo,
     HeadList,
+    HeadSearchReport,
+    HeadSearchRequest,
+    JobProgress,
+    LinkList,
+    LinksRequest,
     LogPage,
     RunState,
+    StoreHeadRequest,
     StudioInfo,
+    StudioModelInfo,
     TraceRequest,
-    TriageProgress,
     TriageRequest,
 )
 from dragoman.studio.tracing import StudioModel, TraceCache, UnknownTraceError, has_torch
-from dragoman.studio.triage_stream import stream_triage
 from dragoman.triage.ranking import TriageReport
 from dragoman.version import __version__
 
@@ -80,7 +88,8 @@ def create_app(
     """
     app = _create_routes(models, TraceCache(), runs or {})
     _add_run_routes(app, runs or {}, is_closing)
-    _add_triage_route(app, models, is_closing)
+    _add_job_routes(app, models, is_closing)
+    _add_align_routes(app, models)
     return StudioMiddleware(app, token, hosts)
 
 
@@ -88,9 +97,19 @@ def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document of the API, with all else that pages read: trace files, and the service's answers."""
     app = _create_routes({}, TraceCache(), {})
     _add_run_routes(app, {}, lambda: True)
-    _add_triage_route(app, {}, lambda: True)
+    _add_job_routes(app, {}, lambda: True)
+    _add_align_routes(app, {})
     document = app.openapi()
-    for kind in (TraceHeader, ModelList, ServiceResponse, LogPage, RunState, TriageProgress, TriageReport):
+    for kind in (
+        TraceHeader,
+        ModelList,
+        ServiceResponse,
+        LogPage,
+        RunState,
+        JobProgress,
+        TriageReport,
+        HeadSearchReport,
+    ):
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
         document["components"]["schemas"] |= {**schema.pop("$defs", {}), kind.__name__: schema}
     document["info"]["version"] = ""  # a new version alone does not change the generated types
@@ -170,11 +189,27 @@ def _add_run_routes(app: FastAPI, runs: Mapping[str, WatchedRun], is_closing: Ca
         return Response(find(name).trace(snapshot, sentence), media_type=TRACE_TYPE)
 
 
-def _add_triage_route(app: FastAPI, models: Mapping[str, StudioModel], is_closing: Callable[[], bool]) -> None:
+def _add_job_routes(app: FastAPI, models: Mapping[str, StudioModel], is_closing: Callable[[], bool]) -> None:
+    def stream(work: Callable[[Progress], BaseModel]) -> StreamingResponse:
+        return StreamingResponse(stream_job(work, is_closing), media_type="text/event-stream")
+
     @app.post("/api/triage", responses=_ERRORS, response_class=StreamingResponse)
     async def triage(request: TriageRequest) -> StreamingResponse:
-        work = partial(_find_model(models, request.model).triage, request.sources)
-        return StreamingResponse(stream_triage(work, is_closing), media_type="text/event-stream")
+        return stream(partial(_find_model(models, request.model).triage, request.sources))
+
+    @app.post("/api/head-search", responses=_ERRORS, response_class=StreamingResponse)
+    async def head_search(request: HeadSearchRequest) -> StreamingResponse:
+        return stream(partial(_find_model(models, request.model).search_heads, request))
+
+
+def _add_align_routes(app: FastAPI, models: Mapping[str, StudioModel]) -> None:
+    @app.post("/api/links", responses=_ERRORS)
+    def links(request: LinksRequest) -> LinkList:
+        return _find_model(models, request.model).links(request.head, request.sources, request.targets)
+
+    @app.post("/api/alignment-head", responses=_ERRORS)
+    def store_head(request: StoreHeadRequest) -> StudioModelInfo:
+        return _find_model(models, request.model).store_head(request.head)
 
 
 def _find_model(models: Mapping[str, StudioModel], name: str) -> StudioModel:

@@ -3,21 +3,35 @@
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from dragoman.alignment.error_rate import diagonal_score
+from dragoman.alignment.moses import read_gold_of
+from dragoman.alignment.words import filled_pairs
 from dragoman.attention.kinds import kind_of
-from dragoman.bundle import Bundle, demo_folder, open_bundle
+from dragoman.bundle import Bundle, is_demo, open_bundle, refuse_demo
+from dragoman.bundle.alignment_head import AlignmentHead
+from dragoman.bundle.writing import store_alignment_heads
 from dragoman.decoding.options import SearchOptions
 from dragoman.device import AUTO
 from dragoman.inspection.cell import CellExplanation, describe_cell
 from dragoman.inspection.export_trace import trace_export
+from dragoman.inspection.head_ranking import rank_heads
+from dragoman.inspection.head_search import score_heads
 from dragoman.io.progress import Progress
-from dragoman.studio.schemas import CounterfactualCounts, StudioModelInfo, TraceRequest
+from dragoman.studio.schemas import (
+    CounterfactualCounts,
+    HeadSearchReport,
+    HeadSearchRequest,
+    LinkList,
+    StudioModelInfo,
+    TraceRequest,
+)
 
 if TYPE_CHECKING:
     from dragoman.inspection.inspector import Inspector
@@ -51,15 +65,17 @@ class StudioModel:
 
     @property
     def info(self) -> StudioModelInfo:
-        info, is_demo = self.bundle.info, self.folder == demo_folder()
+        info, is_built_in = self.bundle.info, is_demo(self.bundle.folder)
         return StudioModelInfo(
             name=self.name,
-            argument="demo" if is_demo else str(self.folder),
+            argument="demo" if is_built_in else str(self.folder),
             sha256=self.bundle.sha256,
             family=info.model.family,
             source_language=info.source_language,
             target_language=info.target_language,
-            example=EXAMPLE if is_demo else None,
+            example=EXAMPLE if is_built_in else None,
+            alignment_heads=info.alignment_heads,
+            is_demo=is_built_in,
         )
 
     def trace(self, request: TraceRequest) -> "Trace":
@@ -122,6 +138,65 @@ class StudioModel:
             progress("triage", 0, len(sources))  # may stop what has waited in vain
             pairs = self._triage_model.measure(sources, None, progress)
             return make_report(*rank_measured(pairs, self._triage_model.sha256, is_free=True))
+
+    def search_heads(self, request: HeadSearchRequest, progress: Progress) -> HeadSearchReport:
+        """Rank all heads by gold links, as `dragoman align --search` does; traces can be made meanwhile."""
+        inspector = self._loaded
+        from dragoman.alignment.aligner import require_short_lines
+        from dragoman.attention.tap import cross_attentions
+
+        sources, targets = request.sources, request.targets
+        for name, lines in (("translations", targets), ("lines of gold links", request.gold)):
+            if len(lines) != len(sources):
+                raise ValueError(f"there are {len(sources):,} sources but {len(lines):,} {name}: give as many of both")
+        gold = read_gold_of(request.gold, sources, targets, swap=request.swap_gold)
+        require_short_lines(inspector.model, inspector.vocab, sources, targets)
+        filled = filled_pairs(sources, targets)
+        if not filled:
+            raise ValueError("every sentence pair has an empty side: give text on both sides")
+        traces = self._one_by_one(inspector.trace_pairs(sources, targets, progress))
+        grid = score_heads(traces, [gold[i] for i in filled])
+        return HeadSearchReport(
+            ranking=rank_heads(grid, cross_attentions(inspector.model)),
+            diagonal_aer=diagonal_score(sources, targets, gold).aer,
+        )
+
+    def links(self, head: AlignmentHead, sources: Sequence[str], targets: Sequence[str]) -> LinkList:
+        """Return the links of one head, as `dragoman align --layer` does."""
+        inspector = self._loaded
+        from dragoman.alignment.aligner import Aligner
+
+        with self._lock:
+            found = Aligner(inspector.model, inspector.vocab, (head,)).links(sources, targets)
+        return LinkList(links=tuple(tuple(sorted(of_pair)) for of_pair in found))
+
+    def store_head(self, head: AlignmentHead) -> StudioModelInfo:
+        """Store the alignment head in the model's folder, as `dragoman align --store` does, and align by it."""
+        refuse_demo(self.bundle.folder)
+        inspector = self._loaded
+        from dragoman.alignment.aligner import Aligner
+        from dragoman.inspection.inspector import Inspector
+
+        with self._lock:
+            Aligner(inspector.model, inspector.vocab, (head,))  # refuses a head that the model does not have
+            if open_bundle(self.folder).model_sha256 != self.bundle.model_sha256:
+                raise ValueError(f"{self.folder} has changed since it was opened: start dragoman studio again")
+            try:
+                self.bundle = store_alignment_heads(self.bundle.folder, (head,))
+            except OSError as error:
+                raise ValueError(f"{self.folder} cannot be changed ({error.strerror or error})") from None
+            self._loaded = Inspector.of_model(inspector.model, self.bundle)
+            self.__dict__.pop("_triage_model", None)
+        return self.info
+
+    def _one_by_one(self, traces: "Iterator[Trace]") -> "Iterator[Trace]":
+        """Yield traces that are made on demand; the model is free for other requests between two."""
+        while True:
+            with self._lock:
+                trace = next(traces, None)
+            if trace is None:
+                return
+            yield trace
 
     def prefix_text(self, prefix: tuple[int, ...]) -> str | None:
         """Return the text that is tokenized to this prefix, as `inspect --prefix` needs it; None if there is none."""

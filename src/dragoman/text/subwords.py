@@ -107,6 +107,11 @@ class Subwords:
         ids = np.insert(rows.ids, rows.offsets[:-1][is_filled], self.prefix[0])
         return Ragged(cast("Ids", ids), rows.offsets + np.append(0, np.cumsum(is_filled)))
 
+    @property
+    def can_sample(self) -> bool:
+        """True if segmentations can be sampled: the vocabulary has bytes, which imported ones have not."""
+        return bool((self.byte_values >= 0).any())
+
     def sample(self, texts: list[str], rate: float, key: tuple[int, ...]) -> Ragged:
         """Encode texts with randomly sampled segmentations; the same texts, rate and key give the same ids.
 
@@ -116,7 +121,7 @@ class Subwords:
         """
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"subword sampling rate {rate} is out of range: give a number between 0 and 1")
-        if not (self.byte_values >= 0).any():
+        if not self.can_sample:
             raise ValueError("an imported vocabulary has no subword sampling: set training.subword_sampling to 0")
         for number, text in enumerate(texts):
             encode_utf8(text, number)

@@ -117,6 +117,9 @@ class VocabConfig(Config):
     size: int = Field(37_000, ge=5, description="number of ids per model, including special ids and bytes")
     joint: bool = Field(True, description="one vocabulary for both sides, as in the paper; false: one per side")
     character_coverage: float = Field(0.9999, gt=0.0, le=1.0, description="fraction of characters with an id")
+    split_by_script: bool = Field(
+        True, description="separate letters, digits and signs; false: pieces such as I_TURN_LEFT or (NP are possible"
+    )
 
 
 def train_vocab(
@@ -139,6 +142,7 @@ def train_subwords(texts: Iterable[str], config: VocabConfig, languages: Sequenc
     written = io.BytesIO()
     size: dict[str, Any] = {"vocab_size": config.size, "character_coverage": config.character_coverage}
     options = {"model_type": config.kind, **size, **_SPECIALS, **_AS_IT_IS, **_LIMITS}
+    options |= {"split_by_unicode_script": config.split_by_script, "split_by_number": config.split_by_script}
     if languages:
         options["control_symbols"] = [f">>{language}<<" for language in languages]
     try:

@@ -127,12 +127,20 @@ class ScheduleConfig(Config):
         return self
 
 
+StopMetric = Literal["loss", "bleu", "chrf", "chrf++", "ter", "per", "wer", "exact", "f1", "well-formed"]
+"""The loss of the validation pairs, or a metric of their translations."""
+
+LOWER_IS_BETTER: Final = frozenset(("loss", "ter", "per", "wer"))
+
+
 class StopConfig(Config):
     """The conditions that end training."""
 
     updates: Updates = Field(100_000, description="maximum number of updates, at which cosine and linear schedules end")
     time: Duration | None = Field(None, description="maximum training time; slow machines plan fewer updates")
-    metric: Literal["loss", "bleu", "chrf"] = Field("bleu", description="metric that selects the best weights")
+    metric: StopMetric = Field(
+        "bleu", description="metric that selects the best weights: loss, bleu, chrf or one of validation.metrics"
+    )
     patience: int | None = Field(None, ge=1, description="stop after this many validations without a new best")
 
 

@@ -10,19 +10,17 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.data.batches import Batch
-from dragoman.device import autocast, copy_to_device, widest_float
+from dragoman.device import autocast, copy_to_device, is_cpu, is_out_of_memory, widest_float
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.allocator import release_device_memory
 from dragoman.training.config import TrainingConfig
 from dragoman.training.layer_execution import compile_layers, recompute_layers
-from dragoman.training.loss import Objective
+from dragoman.training.loss import Objective, real_tokens
 from dragoman.training.parallel import Group
 from dragoman.training.randomness import seed_batch
 from dragoman.training.shapes import pad_batch, pad_guide
 
 LESS_MEMORY = "use a smaller model, lower training.batch.tokens, or start fewer --processes"
-
-_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 class ExchangeMemoryError(RuntimeError):
@@ -96,8 +94,6 @@ class Gradients:
         if self.is_bfloat16:
             source, target = pad_batch(source, target, self.max_target)
             guide = None if guide is None else pad_guide(guide, source, target)
-        source, target = (copy_to_device(side, self.device) for side in (source, target))
-        guide = None if guide is None else copy_to_device(guide, self.device)
         seed_batch(self.seed, batch.index)
         parts = list(split_batch(source, target, self.num_microbatches, guide))
         return _sum([self._of_microbatch(*part, sync and part is parts[-1]) for part in parts])
@@ -105,9 +101,13 @@ class Gradients:
     def _of_microbatch(self, source: Tensor, target: Tensor, guide: Tensor | None, sync: bool) -> Tensor:
         self._num_rows = source.shape[0]
         self.on_step("computing gradients")
+        more: dict[str, Any] = {} if guide is None else {"guide": copy_to_device(guide, self.device)}
+        if not is_cpu(self.device):  # counted on the host, which would wait for the number from the device
+            more["real"] = tuple(copy_to_device(part, self.device) for part in real_tokens(target))
+        source, target = (copy_to_device(side, self.device) for side in (source, target))
         with nullcontext() if sync else self.group.no_sync(self.objective):
             with autocast(self.device, self.is_bfloat16):
-                loss: Tensor = self.objective(source, target, *([] if guide is None else [guide]))
+                loss: Tensor = self.objective(source, target, **more)
             self._is_syncing = sync and self.group.world_size > 1
             if self._is_syncing:
                 self.on_step("exchanging gradients")
@@ -131,9 +131,3 @@ def split_batch(
     num_parts = min(num_parts, source.shape[0])
     guides = [None] * num_parts if guide is None else guide.tensor_split(num_parts)
     yield from zip(source.tensor_split(num_parts), target.tensor_split(num_parts), guides, strict=True)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if the error is a failed memory allocation, on a GPU or a CPU."""
-    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return known or any(text in str(error) for text in _OUT_OF_MEMORY)

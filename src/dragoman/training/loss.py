@@ -25,6 +25,9 @@ from dragoman.training.config import GuidedAlignmentConfig, LossConfig
 PAPER: Final = LossConfig()
 """The loss of the paper: label smoothing of 0.1, without R-Drop."""
 
+RealTokens = tuple[Tensor, ...]
+"""The rows and columns of the tokens of a target that are not PAD."""
+
 ChunkLoss = Callable[[Tensor, Tensor], Tensor]
 """A function of logits and true tokens that returns the summed loss and overwrites the logits with the gradient."""
 
@@ -54,31 +57,34 @@ class Objective(nn.Module):
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
         guide: Float[Tensor, "batch target source"] | None = None,
+        real: RealTokens | None = None,
     ) -> Float[Tensor, ""]:
         """Return the loss summed over the target tokens.
 
-        `guide` has the weights of the target tokens on the source tokens, towards which a head is trained.
+        `guide` has the weights of the target tokens on the source tokens, towards which a head is trained. `real` is
+        `real_tokens(target)`; if it is given, nothing waits for the device.
         """
         if guide is None or self.guided is None:
-            return self._translation_loss(source, target)
+            return self._translation_loss(source, target, real)
         aligned: list[Tensor] = []
         attention = guided_attention(self.model, self.guided)
         with Tap(attention, edit=lambda seen: aligned.append(seen.weights)):
-            loss = self._translation_loss(source, target)
+            loss = self._translation_loss(source, target, real)
         # One call of the attention, or one for each step; R-Drop's two passes are one call of twice the rows.
         weights = torch.cat(aligned, dim=-2)[:, self.guided.head]
         passes = len(weights) // len(guide)
         total = alignment_loss(weights, guide.repeat(passes, 1, 1), self.guided) / passes
         return loss + self.guided.weight * total
 
-    def _translation_loss(self, source: Tensor, target: Tensor) -> Tensor:
+    def _translation_loss(self, source: Tensor, target: Tensor, real: RealTokens | None) -> Tensor:
         projection, read = self.model.projection, shifted(target)
+        given = (projection.weight, target, self.config, projection.bias, real)
         if not self.config.r_drop:
             hidden = self.model.hidden(self.model.encode(source), read)
-            return projected_label_smoothed(hidden, projection.weight, target, self.config, projection.bias).total
+            return projected_label_smoothed(hidden, *given).total
         twice = self.model.hidden(self.model.encode(source.repeat(2, 1)), read.repeat(2, 1))
         twice = twice.view(2, *target.shape, -1)
-        return projected_r_drop(twice, projection.weight, target, self.config, projection.bias).total
+        return projected_r_drop(twice, *given).total
 
 
 def guided_attention(model: nn.Module, guided: GuidedAlignmentConfig) -> nn.Module:
@@ -158,17 +164,23 @@ def smooth(config: LossConfig, vocabulary: int) -> tuple[float, float]:
     return 1.0 - epsilon, epsilon / (vocabulary - 1)
 
 
+def real_tokens(target: Int[Tensor, "batch target"]) -> RealTokens:
+    """Return the rows and columns where the target is not PAD; on an accelerator, the host waits for their number."""
+    return (target != PAD).nonzero(as_tuple=True)
+
+
 def projected_label_smoothed(
     hidden: Float[Tensor, "*shape d_model"],
     weight: Float[Tensor, "vocabulary d_model"],
     target: Int[Tensor, "*shape"],
     config: LossConfig = PAPER,
     bias: Float[Tensor, " vocabulary"] | None = None,
+    real: RealTokens | None = None,
 ) -> Loss:
-    """Return `label_smoothed` for logits = hidden . weight^T + bias, computed only where the target is not PAD."""
+    """Return `label_smoothed` for logits = hidden . weight^T + bias, computed only for `real_tokens(target)`."""
     on_truth, elsewhere = smooth(config, weight.shape[0])
     chunk_loss = partial(cross_entropy_then_gradient, on_truth=on_truth, elsewhere=elsewhere)
-    real = (target != PAD).nonzero(as_tuple=True)  # once: the host waits for the number of tokens
+    real = real_tokens(target) if real is None else real
     return Loss(apply_projected(hidden[real], weight, bias, target[real], chunk_loss), len(real[0]))
 
 
@@ -178,11 +190,12 @@ def projected_r_drop(
     target: Int[Tensor, "*shape"],
     config: LossConfig,
     bias: Float[Tensor, " vocabulary"] | None = None,
+    real: RealTokens | None = None,
 ) -> Loss:
     """Return `r_drop` for logits = hidden . weight^T + bias, with the two passes stacked."""
     on_truth, elsewhere = smooth(config, weight.shape[0])
     chunk_loss = partial(r_drop_then_gradient, alpha=config.r_drop, on_truth=on_truth, elsewhere=elsewhere)
-    real = (target != PAD).nonzero(as_tuple=True)
+    real = real_tokens(target) if real is None else real
     first, second = hidden[0][real], hidden[1][real]
     side_by_side = torch.stack([first, second], dim=1).flatten(0, 1)  # each token's two rows together
     truth = target[real].repeat_interleave(2)

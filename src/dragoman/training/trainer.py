@@ -14,7 +14,7 @@ import torch
 from dragoman.data.batches import Batch, Reader
 from dragoman.data.loader import load_batches
 from dragoman.data.order import updates
-from dragoman.device import describe_device, is_cpu, peak_memory
+from dragoman.device import describe_device, is_cpu, is_out_of_memory, peak_memory
 from dragoman.io.durable import write_durably
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.vocab import PAD
@@ -29,8 +29,8 @@ from dragoman.training.averages import (
     set_weights,
 )
 from dragoman.training.checkpoint import Checkpoints
-from dragoman.training.config import CHECKPOINTS, TrainingConfig
-from dragoman.training.gradients import LESS_MEMORY, ExchangeMemoryError, Gradients, is_out_of_memory
+from dragoman.training.config import CHECKPOINTS, LOWER_IS_BETTER, TrainingConfig
+from dragoman.training.gradients import LESS_MEMORY, ExchangeMemoryError, Gradients
 from dragoman.training.optimizer import Adam
 from dragoman.training.parallel import Group, full_tensor, gather_weights
 from dragoman.training.schedule import SchedulePoint, learning_rate
@@ -87,13 +87,13 @@ class BestValidation(Stateful):
     state_fields = ("weights", "which", "scores", "since")
 
     def is_beaten_by(self, scores: Mapping[str, Any], metric: str) -> bool:
-        """Return True if these scores are better: lower loss, or higher BLEU or chrF, with ties broken by loss."""
+        """Return True if these scores are better: a lower loss or error rate, or higher BLEU, ties broken by loss."""
         if not self.scores:
             return True
         new, old = scores[metric], self.scores[metric]
         if metric == "loss" or new == old:
             return bool(scores["loss"] < self.scores["loss"])
-        return bool(new > old)
+        return bool(new < old if metric in LOWER_IS_BETTER else new > old)
 
 
 class Trainer(Stateful):

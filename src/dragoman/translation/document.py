@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from math import ceil
 from typing import Final, NamedTuple, TypeVar
 
@@ -90,14 +90,16 @@ class TextDocument(NamedTuple):
         if len(translations) != len(self.spans):
             counts = f"{len(translations)} translations for {len(self.spans)} sentences"
             raise ValueError(f"{counts}: give one translation per sentence")
-        if len(translations) == 1:
-            ((start, end),) = self.spans
-            return f"{self.text[:start]}{translations[0]}{self.text[end:]}"
-        ends = [0, *(end for _, end in self.spans)]
-        gaps = [self.text[end:start] for end, (start, _) in zip(ends, self.spans, strict=False)]
-        for index, (before, _) in enumerate(pairwise(translations), 1):
-            gaps[index] = gaps[index] or self._space(self.spans[index][0], before)
-        return "".join([*chain.from_iterable(zip(gaps, translations, strict=True)), self.text[ends[-1] :]])
+        before = ["", *translations]
+        gaps = [self.gap(index, one) for index, one in enumerate(before)]
+        return "".join(chain.from_iterable(zip(gaps, [*translations, ""], strict=True)))
+
+    def gap(self, index: int, before: str = "") -> str:
+        """Return the layout before a sentence, or after the last; `before` is the translation of the previous one."""
+        start = self.spans[index - 1][1] if index else 0
+        if index == len(self.spans):
+            return self.text[start:]
+        return self.text[start : self.spans[index][0]] or (self._space(start, before) if index else "")
 
     def _space(self, start: int, before: str) -> str:
         """Return a space if the target script needs a space between sentences and the source script has none."""

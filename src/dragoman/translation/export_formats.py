@@ -28,7 +28,7 @@ from dragoman.pretrained.conversion import convert, convert_back
 from dragoman.pretrained.conversion import find_obstacle as find_marian_obstacle
 from dragoman.pretrained.formats import read_package
 from dragoman.pretrained.hugging_face import ALIGNED, LAYER_NORM_EPSILON
-from dragoman.pretrained.marian_model import MarianModel
+from dragoman.pretrained.marian_model import MarianModel, cross_head
 from dragoman.pretrained.write_hugging_face import hugging_face_files, loses_positions
 from dragoman.translation.import_check import compare_with_formulas, find_difference
 
@@ -239,7 +239,7 @@ def _front_matter(bundle: Bundle, model: MarianModel) -> bytes:
     languages = [code for code in model.languages if code]
     if languages:
         head["language"] = languages
-    if model.alignment_layer is not None:
+    if model.alignment_heads == (cross_head(model.shape.num_decoder_layers - 1),):
         head["tags"] = [ALIGNED]
     return f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=1000)}---\n\n".encode()
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 from dragoman.io.durable import Sink
+from dragoman.io.remote_path import AnyPath
 from dragoman.io.streams import CODECS, check_text, uncompressed_suffix
 
-FormatName = Literal["text", "jsonl", "parquet", "html", "xml", "markdown", "srt", "po"]
-MARKUP: Final = ("html", "xml", "markdown", "srt", "po")
+FormatName = Literal["text", "jsonl", "parquet", "html", "xml", "markdown", "srt", "po", "docx"]
+MARKUP: Final = ("html", "xml", "markdown", "srt", "po", "docx")
 """Formats of whole documents, whose markup stays as it is."""
 
 Write = Callable[[bytes], object]
@@ -27,7 +28,7 @@ Write = Callable[[bytes], object]
 Translate = Callable[[Iterable[tuple[Any, str | None]]], Iterator[tuple[Any, Any]]]
 """Function from (key, text) pairs to (key, value to write) pairs in the same order; None where there is no text."""
 
-_BY_SUFFIX: Final[dict[str, FormatName]] = {
+SUFFIXES: Final[dict[str, FormatName]] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
@@ -42,12 +43,14 @@ _BY_SUFFIX: Final[dict[str, FormatName]] = {
     ".vtt": "srt",
     ".po": "po",
     ".pot": "po",
+    ".docx": "docx",
 }
+"""The format of a file by the ending of its name."""
 _FIXES: Final = {
     "convert the file to JSON lines or Parquet": (".csv", ".tsv"),
     "write one object per line to a .jsonl file": (".json",),
     "convert the file to Parquet": (".arrow", ".feather"),
-    "extract the text first": (".pdf", ".docx"),
+    "extract the text first": (".pdf", ".doc", ".odt"),
     "extract the files first": (".zip",),
     "compress the file as .gz or .zst": (".bz2", ".xz"),
 }
@@ -86,12 +89,12 @@ class TextLine(NamedTuple):
     file: str = ""
 
 
-def format_by_name(path: Path) -> FormatName | None:
+def format_by_name(path: AnyPath) -> FormatName | None:
     """Return the format that a file's extension stands for, or None if the extension is unknown."""
-    return _BY_SUFFIX.get(uncompressed_suffix(path).lower())
+    return SUFFIXES.get(uncompressed_suffix(path).lower())
 
 
-def refuse_unsupported(path: Path, otherwise: str = "") -> None:
+def refuse_unsupported(path: AnyPath, otherwise: str = "") -> None:
     """Raise ValueError if a file's extension belongs to an unsupported format."""
     suffix = uncompressed_suffix(path).lower()
     if fix := _UNSUPPORTED.get(suffix):

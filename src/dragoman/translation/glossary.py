@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,6 +33,8 @@ _ENDING: Final = r"(?:(?![A-Z])[^\W\d_]){0,2}"
 """Up to two letters that an inflected form adds to a stem."""
 _BEFORE: Final = rf"(?<![^\W{UNSPACED}])"
 _AFTER: Final = rf"(?![^\W{UNSPACED}])"
+_PATTERNS: Final = 10_000
+"""Patterns of target terms that are kept: clients of a service send ever other terms."""
 _BREAK: Final = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -193,7 +195,7 @@ def capitalise(term: str) -> str:
     return term[:1].upper() + term[1:]
 
 
-@cache
+@lru_cache(_PATTERNS)
 def _pattern(target: str) -> re.Pattern[str]:
     words = target.split()
     forms = r"\s+".join(map(_inflected, words))

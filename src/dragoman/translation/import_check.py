@@ -22,6 +22,7 @@ from dragoman.io.durable import check_new_folder, write_folder_durably
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.pretrained.conversion import ConvertedModel, convert, map_ids
 from dragoman.pretrained.formats import choose_tags, read_package
+from dragoman.pretrained.head_check import HeadCheck, check_heads
 from dragoman.pretrained.marian_model import MarianModel, Positions
 from dragoman.pretrained.reference import ReferenceModel
 from dragoman.text.cleaning import clean_line
@@ -57,6 +58,8 @@ class ImportedModel(NamedTuple):
     check: ExportCheck
     tags: Sequence[str]
     """The language tags, of which one begins every source."""
+    head_check: HeadCheck | None
+    """The check of the alignment heads; None: the package names none, or the languages have no common tokens."""
 
 
 def import_model(request: ImportRequest, progress: Progress = ignore_progress) -> ImportedModel:
@@ -85,7 +88,9 @@ def import_model(request: ImportRequest, progress: Progress = ignore_progress) -
         export = Export.unchecked(content, heads=heads)
         check = check_import(bundle, export, content, model, converted, progress)
         store_export(bundle.folder, export.model_copy(update={"proof": check}), content)
-    return ImportedModel(open_bundle(request.out.resolve()), check, tags)
+        progress("confirm the alignment heads", 0, None)
+        head_check = check_heads(model, model.alignment_heads, tags[0] if tags else None)
+    return ImportedModel(open_bundle(request.out.resolve()), check, tags, head_check)
 
 
 def check_import(

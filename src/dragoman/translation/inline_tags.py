@@ -307,23 +307,27 @@ def _place_inside_word(tag: InlineTag, ours: range, bounds: Span, pair: _WordPai
 def _choose_words(ours: range, parent: range, words: Span, pair: _WordPair, taken: Sequence[Span]) -> Span | None:
     """Return the range of target words for an element with the source words `ours`; None if there is none.
 
-    It is the range with the most words that are linked to the element, less those linked to other words.
+    It is the range with the most words that are linked to the element, less those linked to other words; of two such
+    ranges the one with fewer words of others, then the one with longer words: for `bought`, of `hat ... gekauft` the
+    verb and not its auxiliary.
     """
     free = [not _overlaps(pair.target[j], taken) for j in range(*words)]
     if ours == parent and all(free) and words[0] < words[1]:
         return words
-    best, best_sum = None, 0
-    start, total = words[0], 0
+    best, best_value = None, (0, 0, 0)
+    start, value = words[0], (0, 0, 0)
     for j, is_free in zip(range(*words), free, strict=True):
         linked = pair.sources_of.get(j, set())
         is_ours = any(i in ours for i in linked)
         gain = (_CODE_GAIN if j in pair.code_words else 1) if is_ours else -1 if linked else 0
+        total, others, letters = value
         if not is_free or total + gain <= 0:
-            start, total = j + 1, 0
+            start, value = j + 1, (0, 0, 0)
             continue
-        total += gain
-        if gain > 0 and total > best_sum:
-            best, best_sum = (start, j + 1), total
+        letters += pair.target[j][1] - pair.target[j][0] if is_ours else 0
+        value = (total + gain, others - (gain < 0), letters)
+        if gain > 0 and value > best_value:
+            best, best_value = (start, j + 1), value
     return best or _choose_unlinked(ours, parent, words, pair, free)
 
 

@@ -95,6 +95,29 @@ class MarkupText(NamedTuple):
 
 
 @dataclass(frozen=True)
+class TagRules:
+    """Names of tags that are read in another way than is usual for their format."""
+
+    ignored: frozenset[str] = frozenset()
+    """Elements whose content is not translated."""
+    splitting: frozenset[str] = frozenset()
+    """Tags that begin and end a text."""
+    inline: frozenset[str] = frozenset()
+    """Tags that stand within a text."""
+    is_outlined: bool = True
+    """False: no tags but the `splitting` ones begin and end a text."""
+
+    def apply(self, tokens: list[Token]) -> list[Token]:
+        """Return tokens that are marked by these rules."""
+        return [self._mark(token) if token.name else token for token in tokens]
+
+    def _mark(self, token: Token) -> Token:
+        is_block = token.is_block and self.is_outlined and token.name not in self.inline
+        is_kept = token.is_kept or token.name in self.ignored
+        return token._replace(is_block=is_block or token.name in self.splitting, is_kept=is_kept)
+
+
+@dataclass(frozen=True)
 class MarkupDocument:
     """A document: texts to translate, and markup between them that stays as it is."""
 
@@ -132,9 +155,10 @@ class MarkupDocument:
         return found
 
 
-def parse_html(text: str) -> MarkupDocument:
+def parse_html(text: str, rules: TagRules | None = None) -> MarkupDocument:
     """Read HTML, a page or a fragment. Broken HTML is read too: a tag without its counterpart separates texts."""
-    return read_tokens(html_tokens(text))
+    tokens = html_tokens(text)
+    return read_tokens(rules.apply(tokens) if rules else tokens)
 
 
 def html_tokens(text: str) -> list[Token]:
@@ -142,11 +166,18 @@ def html_tokens(text: str) -> list[Token]:
     return list(_tokens(text, _HTML))
 
 
-def parse_xml(text: str) -> MarkupDocument:
+def parse_xml(text: str, rules: TagRules | None = None) -> MarkupDocument:
     """Read XML; raise ValueError if it is not well-formed.
 
     An element stands within a text if its parent has text beside it.
     """
+    check_xml(text)
+    tokens = _mark_blocks(xml_tokens(text))
+    return read_tokens(rules.apply(tokens) if rules else tokens)
+
+
+def check_xml(text: str) -> None:
+    """Raise ValueError with the place of the first error if a text is not well-formed XML."""
     parser = expat.ParserCreate("utf-8")
     try:
         parser.Parse(text.removeprefix("\ufeff").encode(errors="surrogatepass"), True)
@@ -156,7 +187,11 @@ def parse_xml(text: str) -> MarkupDocument:
         raise ValueError(f"{where}: not well-formed XML ({message}): correct the file") from None
     except (LookupError, ValueError) as error:
         raise ValueError(f"not readable as XML ({error}): save the file as UTF-8") from None
-    return read_tokens(_mark_blocks(list(_tokens(text, _XML))))
+
+
+def xml_tokens(text: str) -> list[Token]:
+    """Return tags, texts and other markup of XML, which together are the text."""
+    return list(_tokens(text, _XML))
 
 
 def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:

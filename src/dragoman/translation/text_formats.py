@@ -78,7 +78,7 @@ def parse_po(text: str) -> MarkupDocument:
 
 
 _CODE: Final = (
-    r"(?P<code>(?P<ticks>`+)(?!`)(?:.+?)(?<!`)(?P=ticks)(?!`)"
+    r"(?P<code>(?<![^\\]`)(?P<ticks>`++)(?:.+?)(?<!`)(?P=ticks)(?!`)"
     r"|<[A-Za-z][A-Za-z\d+.-]+:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>)"
 )
 """A code span, or an address in angle brackets."""

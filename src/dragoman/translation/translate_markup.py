@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from dragoman.translation.apply_glossary import LinksOf
 from dragoman.translation.file_formats import FormatName
 from dragoman.translation.inline_tags import LinkedSentence
 from dragoman.translation.markup import MarkupDocument, parse_html, parse_xml
+from dragoman.translation.office_formats import open_docx
 from dragoman.translation.results import TextTranslation
 from dragoman.translation.text_formats import parse_markdown, parse_po, parse_subtitles
 
@@ -29,6 +30,31 @@ def parse_document(text: str, kind: FormatName, name: str = "") -> MarkupDocumen
         return _PARSERS[kind](text)
     except ValueError as error:
         raise ValueError(f"{name}, {error}" if name else str(error)) from None
+
+
+class OpenDocument(NamedTuple):
+    """The content of a file: text, or texts and markup, with the function that writes it."""
+
+    text: str
+    page: MarkupDocument | None
+    encode: Callable[[str], bytes] = str.encode
+
+
+def open_document(content: bytes, kind: FormatName, most_bytes: int) -> OpenDocument:
+    """Read the content of a file: plain text, or a format in `file_formats.MARKUP`; raise ValueError if it is not.
+
+    `most_bytes` is the limit of the file, or of the XML in a Word document.
+    """
+    if kind == "docx":
+        docx = open_docx(content, most_bytes=most_bytes)
+        return OpenDocument("", docx.page, docx.encode)
+    if len(content) > most_bytes:
+        raise ValueError(f"more than {most_bytes:,} bytes: divide the file")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8: save the file as UTF-8") from None
+    return OpenDocument(text, None if kind == "text" else parse_document(text, kind))
 
 
 def join_translations(

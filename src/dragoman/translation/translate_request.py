@@ -8,6 +8,7 @@ from typing import Final, get_args
 from dragoman.decoding.checks import check_choice, check_int
 from dragoman.decoding.options import MOST_HYPOTHESES, Compute, EngineName, SamplingOptions
 from dragoman.device import AUTO, check_device
+from dragoman.io.remote_path import AnyPath
 from dragoman.io.streams import is_same_file, suggest_path
 from dragoman.translation.file_formats import MARKUP, FieldNames, FormatName, format_by_name, refuse_unsupported
 
@@ -20,15 +21,31 @@ _FORMAT_TITLES: Final[dict[FormatName, str]] = {
     "markdown": "Markdown",
     "srt": "subtitles",
     "po": "gettext",
+    "docx": "a Word document",
 }
 _FOR_SHARDS: Final = ("out", "workers", "shard_index", "ray")
 _EXCLUSIVE: Final = {
-    "shards": ("texts", "input", "output", "format", "nbest", "scores", "alignment", "terms", "prefix"),
-    "sampling": ("nbest", "beam", "prefix", "glossary"),
-    "prefix": ("glossary",),
+    "shards": (
+        "others",
+        "texts",
+        "input",
+        "output",
+        "format",
+        "nbest",
+        "scores",
+        "alignment",
+        "terms",
+        "prefix",
+        "mbr",
+        "rerank",
+    ),
+    "sampling": ("nbest", "beam", "prefix", "glossary", "rerank"),
+    "prefix": ("glossary", "mbr", "rerank"),
+    "glossary": ("mbr", "rerank"),
+    "mbr": ("rerank",),
 }
 """Options that cannot be combined."""
-_TITLES: Final = {"texts": "a text", "sampling": "--sample"}
+_TITLES: Final = {"texts": "a text", "others": "several models", "sampling": "--sample"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,8 @@ class TranslateRequest:
     """A request to translate texts, files or shards. The fields are named like the options on the command line."""
 
     model: Path
+    others: tuple[Path, ...] = ()
+    """Models that translate together with `model`, as an ensemble."""
     texts: tuple[str, ...] = ()
     to: str | None = None
     """The target language; None: the only one of the model."""
@@ -59,14 +78,19 @@ class TranslateRequest:
     glossary: Path | None = None
     """A table of source terms and target terms that translations use."""
     beam: int | None = None
+    mbr: int | None = None
+    """The number of hypotheses among which minimum Bayes risk chooses."""
+    rerank: Path | None = None
+    """The model of the opposite direction that chooses among the hypotheses of the beam."""
     threads: int | None = None
     engine: EngineName = "auto"
     compute: Compute | None = None
     device: str = AUTO
     sampling: SamplingOptions | None = None
     shards: str | None = None
-    """Glob pattern of input files, each translated to a file of the same name in `out`."""
-    out: Path | None = None
+    """Glob pattern or fsspec URL of input files, each translated to a file of the same name in `out`."""
+    out: AnyPath | None = None
+    """The folder of the translated shards, which may be in an object store, like the shards."""
     workers: int | None = None
     """The number of worker processes; None: one per two cores."""
     shard_index: str | None = None
@@ -79,6 +103,7 @@ class TranslateRequest:
         check_device(self.device, "--device")
         check_int("--beam", self.beam, MOST_HYPOTHESES)
         check_int("--nbest", self.nbest, MOST_HYPOTHESES)
+        check_int("--mbr", self.mbr, MOST_HYPOTHESES)
         if self.fields.text == self.fields.into:
             raise ValueError(f"--into {self.fields.into} is also the field to translate: give another name with --into")
         self._check_combinations()
@@ -117,6 +142,8 @@ class TranslateRequest:
                 raise ValueError(f"{one} and {other} cannot be combined: give only one of them{quotes}")
         if self.nbest is not None and self.beam is not None and self.nbest > self.beam:
             raise ValueError(f"--nbest {self.nbest} is more than --beam {self.beam}: give --beam {self.nbest} or more")
+        if self.nbest is not None and self.mbr is not None and self.nbest > self.mbr:
+            raise ValueError(f"--nbest {self.nbest} is more than --mbr {self.mbr}: give --mbr {self.nbest} or more")
         if self.engine == "torch" and self.compute not in (None, "float32"):
             raise ValueError(f"--compute {self.compute} does not work with --engine torch: give --engine ctranslate2")
         if self.prefix is not None and (len(self.texts) != 1 or "\n" in self.texts[0]):
@@ -149,6 +176,10 @@ class TranslateRequest:
             refuse_unsupported(source, ", or give --format text to translate its lines")
         if kind in MARKUP:
             self._check_markup()
+        if kind == "docx" and (source is None or output is None or source.suffix.lower() != ".docx"):
+            raise ValueError(
+                "a Word document needs an input file and an output file: give --input FILE.docx and --output"
+            )
         if kind == "text" and (self.field is not None or self.into is not None):
             what = f"{source} is" if source else "the input is"
             raise ValueError(f"--field and --into need JSON lines or Parquet, but {what} text: give --format jsonl")

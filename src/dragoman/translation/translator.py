@@ -5,15 +5,15 @@ streams and protected strings. Imports torch only if the engine is torch.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.decoding.engine import Engine, OpenEngine, open_engine
-from dragoman.decoding.hypothesis import Result
+from dragoman.decoding.hypothesis import Hypothesis, Result, Tokens
 from dragoman.decoding.options import EngineOptions, SamplingOptions, SearchOptions
 from dragoman.io.progress import Progress, ignore_progress
 from dragoman.text.cleaning import clean_line
@@ -21,11 +21,27 @@ from dragoman.text.vocab import Vocab
 from dragoman.translation.kept import Reason, split_kept
 from dragoman.translation.results import Segment, SentenceTranslation
 
+if TYPE_CHECKING:
+    from dragoman.decoding.torch_engine import TorchEngine
+
 LONGEST_SOURCE: Final = 1024
 """The most tokens of a source for a model without a limit, such as a recurrent one."""
 
 _SPACE: Final = re.compile(r"\s+")
 _BREAKS: Final = re.compile(r"[\r\n]+")
+
+
+class Choices(NamedTuple):
+    """The hypotheses of a sentence among which a ranker chooses."""
+
+    source: str
+    texts: tuple[str, ...]
+    scores: tuple[float, ...]
+    log_probabilities: tuple[float, ...]
+
+
+Ranker = Callable[[Sequence[Choices]], list[list[float]]]
+"""Function that returns a new score for each hypothesis of each sentence."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +59,26 @@ class Translator:
     """The result of `open_engine` with the reason for its choice; None if the caller passed an engine."""
     protects: bool = False
     """True if the model's translations keep placeholders, addresses, code, emoji and numbers by default."""
+    num_samples: int = 1
+    """The number of samples of each sentence, each with another seed."""
+    ranker: Ranker | None = None
+    """Function that scores the hypotheses again; None: the scores of the search."""
 
     @staticmethod
     def load(
-        model: Path | str | Bundle, options: EngineOptions | None = None, sampling: SamplingOptions | None = None
+        model: Path | str | Bundle,
+        options: EngineOptions | None = None,
+        sampling: SamplingOptions | None = None,
+        others: Sequence[Bundle] = (),
     ) -> "Translator":
-        """Load a translator from a model folder, a training run's folder or an open bundle."""
+        """Load a translator from a model folder, a training run's folder or an open bundle.
+
+        With `others`, all models translate together, as an ensemble; the search options are those of the first.
+        """
         bundle = model if isinstance(model, Bundle) else open_bundle(model)
         options = options or EngineOptions()
         search = SearchOptions.model_validate(bundle.info.search).replace(options.beam_size)
-        opened = open_engine(bundle, search, options, sampling is not None)
+        opened = open_engine(bundle, search, options, sampling is not None, others=others)
         language, protects = bundle.info.source_language, bundle.info.protects
         return Translator(opened.engine, bundle.vocab, opened.search, language, sampling, opened, protects)
 
@@ -81,20 +107,44 @@ class Translator:
             from dragoman.decoding.torch_engine import TorchEngine  # no other engine samples
 
             assert isinstance(self.engine, TorchEngine)
-            results = self.engine.sample(rows, self.options, self.sampling)
+            results = _sample(self.engine, rows, self.options, self.sampling, self.num_samples)
         return Submission(sentences, pieces, kept, sources, results)
 
     def collect(self, submission: "Submission", progress: Progress = ignore_progress) -> list[SentenceTranslation]:
         """Wait for the translations of submitted sentences, and return them in order."""
-        segments = {source: Segment.keep(source, reason) for source, reason in submission.kept.items()}
+        found: dict[str, tuple[Hypothesis, ...]] = {}
         for done, (index, result) in enumerate(submission.results, 1):
-            source = submission.sources[index]
-            segments[source] = Segment(source, result.hypotheses, self.decode(result.best.tokens))
+            found[submission.sources[index]] = result.hypotheses
             progress("translate", done, len(submission.sources))
+        if self.ranker:
+            found = self._rank(found, self.ranker)
+        segments = {source: Segment.keep(source, reason) for source, reason in submission.kept.items()}
+        for source, hypotheses in found.items():
+            segments[source] = Segment(source, hypotheses, self.decode(hypotheses[0].tokens))
         return [
             SentenceTranslation.of(sentence, [segments[piece] for piece in submission.pieces[sentence]], self.decode)
             for sentence in submission.sentences
         ]
+
+    def _rank(self, found: dict[str, tuple[Hypothesis, ...]], ranker: Ranker) -> dict[str, tuple[Hypothesis, ...]]:
+        """Return the hypotheses of each source with the scores of the ranker, best first."""
+        rows = [
+            Choices(
+                source,
+                tuple(self.decode(each.tokens) for each in some),
+                tuple(each.score for each in some),
+                tuple(each.log_probability for each in some),
+            )
+            for source, some in found.items()
+        ]
+        scored = (
+            [replace(hypothesis, score=score) for hypothesis, score in zip(found[row.source], scores, strict=True)]
+            for row, scores in zip(rows, ranker(rows), strict=True)
+        )
+        return {
+            row.source: tuple(sorted(some, key=lambda each: -each.score))
+            for row, some in zip(rows, scored, strict=True)
+        }
 
     def cut(self, text: str) -> list[str]:
         """Split a text in halves, at white space if possible, until no part is too long for the model."""
@@ -113,6 +163,18 @@ class Translator:
     def decode(self, tokens: tuple[int, ...]) -> str:
         """Decode tokens to text on one line; line breaks that the model wrote become spaces."""
         return _BREAKS.sub(" ", self.vocab.target.decode(tokens))
+
+
+def _sample(
+    engine: "TorchEngine", rows: Sequence[Tokens], options: SearchOptions, sampling: SamplingOptions, num: int
+) -> Iterator[tuple[int, Result]]:
+    """Yield `num` samples for each source: those of as many seeds."""
+    if num == 1:
+        yield from engine.sample(rows, options, sampling)
+        return
+    seeds = [sampling.model_copy(update={"seed": sampling.seed + number}) for number in range(num)]
+    draws = [dict(engine.sample(rows, options, each)) for each in seeds]
+    yield from ((index, Result(tuple(drawn[index].best for drawn in draws))) for index in range(len(rows)))
 
 
 class Submission(NamedTuple):

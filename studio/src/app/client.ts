@@ -3,6 +3,7 @@ import type { components } from "../lib/api";
 import type { CellExplanation } from "../lib/cell";
 import { rolesOf, type HeadRoles } from "../lib/roles";
 import type { Evolution } from "../lib/evolution";
+import type { HeadSearchReport } from "../lib/align";
 import type { LogPage, RunState } from "../lib/run";
 import { readEvents } from "../lib/sse";
 import { openTrace, type Trace } from "../lib/trace";
@@ -13,6 +14,7 @@ export type StudioInfo = Schemas["StudioInfo"];
 export type ModelInfo = Schemas["StudioModelInfo"];
 export type RunInfo = Schemas["StudioRunInfo"];
 export type TraceRequest = Schemas["TraceRequest"];
+type JobProgress = Schemas["JobProgress"];
 export type CounterfactualCounts = Schemas["CounterfactualCounts"];
 export interface TraceResult {
   id: string;
@@ -72,16 +74,34 @@ export async function getExplanation(id: string, name: string, cell: { row: numb
   return (await (await request(`api/traces/${id}/explanation?${fields}`, { signal })).json()) as CellExplanation;
 }
 
-/** Return the triage of sentences, and call back with its progress; the server stops when the signal aborts. */
-export async function postTriage(inputs: Schemas["TriageRequest"], signal: AbortSignal, onprogress: (progress: Schemas["TriageProgress"]) => void): Promise<TriageReport> {
-  const response = await request("api/triage", { method: "POST", body: JSON.stringify(inputs), headers: { "content-type": "application/json" }, signal });
+/** Return the report of long work, and call back with its progress; the server stops when the signal aborts. */
+async function postJob<T>(path: string, inputs: object, signal: AbortSignal, onprogress: (progress: JobProgress) => void): Promise<T> {
+  const response = await request(path, { method: "POST", body: JSON.stringify(inputs), headers: { "content-type": "application/json" }, signal });
   for await (const { event, data } of readEvents(response)) {
-    if (event === "progress") onprogress(JSON.parse(data) as Schemas["TriageProgress"]);
+    if (event === "progress") onprogress(JSON.parse(data) as JobProgress);
     if (event === "error") throw new Error((JSON.parse(data) as Schemas["ErrorInfo"]).error);
-    if (event === "report") return JSON.parse(data) as TriageReport;
+    if (event === "report") return JSON.parse(data) as T;
   }
-  throw new Error("the studio ended before the triage did: start dragoman studio again, and open the address that it prints");
+  throw new Error("the studio ended before its work did: start dragoman studio again, and open the address that it prints");
 }
+
+/** Return the triage of sentences. */
+export const postTriage = (inputs: Schemas["TriageRequest"], signal: AbortSignal, onprogress: (progress: JobProgress) => void): Promise<TriageReport> => postJob("api/triage", inputs, signal, onprogress);
+
+/** Return all heads, ranked by gold links. */
+export const postHeadSearch = (inputs: Schemas["HeadSearchRequest"], signal: AbortSignal, onprogress: (progress: JobProgress) => void): Promise<HeadSearchReport> => postJob("api/head-search", inputs, signal, onprogress);
+
+async function postJson<T>(path: string, inputs: object, signal: AbortSignal | null = null): Promise<T> {
+  return (await (await request(path, { method: "POST", body: JSON.stringify(inputs), headers: { "content-type": "application/json" }, signal })).json()) as T;
+}
+
+/** Return the links of sentence pairs by one head. */
+export async function postLinks(inputs: Schemas["LinksRequest"], signal: AbortSignal): Promise<[number, number][][]> {
+  return (await postJson<Schemas["LinkList"]>("api/links", inputs, signal)).links as [number, number][][];
+}
+
+/** Store the alignment head of a model; return what the model is then. */
+export const storeHead = (inputs: Schemas["StoreHeadRequest"]): Promise<ModelInfo> => postJson("api/alignment-head", inputs);
 
 const pathOf = (run: string) => `api/runs/${encodeURIComponent(run)}`;
 

@@ -174,10 +174,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/head-search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Head Search */
+        post: operations["head_search_api_head_search_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Links */
+        post: operations["links_api_links_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alignment-head": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Store Head */
+        post: operations["store_head_api_alignment_head_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AlignmentHead
+         * @description An attention head that is used for word alignment.
+         */
+        AlignmentHead: {
+            /**
+             * Layer
+             * @description qualified name of the attention layer, such as decoder.layers.2.cross_attention
+             */
+            layer: string;
+            /**
+             * Head
+             * @description index of the head, from 0; null: the mean of all heads of the layer
+             */
+            head: number | null;
+            /**
+             * Rows
+             * @description decoding step that aligns a token: the token is its output or input
+             * @default written
+             * @enum {string}
+             */
+            rows: "written" | "read";
+            /**
+             * Measure
+             * @description attention weights, or norms of the weighted values
+             * @default attention
+             * @enum {string}
+             */
+            measure: "attention" | "norm";
+        };
         /**
          * CellExplanation
          * @description The step-by-step arithmetic of one row of one head.
@@ -431,6 +512,38 @@ export interface components {
             heads: components["schemas"]["HeadSummary"][];
         };
         /**
+         * HeadSearchRequest
+         * @description Sentence pairs with gold links, to rank all heads by their alignment error rate.
+         */
+        HeadSearchRequest: {
+            /**
+             * Model
+             * @description name of a model of the studio
+             */
+            model: string;
+            /**
+             * Sources
+             * @description source sentences
+             */
+            sources: string[];
+            /**
+             * Targets
+             * @description their translations
+             */
+            targets: string[];
+            /**
+             * Gold
+             * @description links of each pair; words count from 1: 1-1 is sure, 2p3 possible
+             */
+            gold: string[];
+            /**
+             * Swap Gold
+             * @description true if the target word comes first in each link
+             * @default false
+             */
+            swap_gold: boolean;
+        };
+        /**
          * HeadSummary
          * @description The statistics and the label of one attention head over several sentences.
          */
@@ -565,6 +678,33 @@ export interface components {
             do: "uniform";
         };
         /**
+         * LinkList
+         * @description The links of each sentence pair: source word and target word, counted from 0.
+         */
+        LinkList: {
+            /** Links */
+            links: [
+                number,
+                number
+            ][][];
+        };
+        /**
+         * LinksRequest
+         * @description Sentence pairs to align by one head.
+         */
+        LinksRequest: {
+            /**
+             * Model
+             * @description name of a model of the studio
+             */
+            model: string;
+            head: components["schemas"]["AlignmentHead"];
+            /** Sources */
+            sources: string[];
+            /** Targets */
+            targets: string[];
+        };
+        /**
          * ProbeSnapshot
          * @description The metadata of a snapshot: the update, the origin of the weights, and the validation scores.
          */
@@ -608,6 +748,18 @@ export interface components {
             chrf?: number | null;
         };
         /**
+         * StoreHeadRequest
+         * @description A head to store as the alignment head of a model.
+         */
+        StoreHeadRequest: {
+            /**
+             * Model
+             * @description name of a model of the studio
+             */
+            model: string;
+            head: components["schemas"]["AlignmentHead"];
+        };
+        /**
          * StudioInfo
          * @description The models and runs of the studio, and whether all heads can be shown.
          */
@@ -649,6 +801,16 @@ export interface components {
              * @description sentence to begin with; null if none is known
              */
             example: string | null;
+            /**
+             * Alignment Heads
+             * @description stored heads that the model aligns by
+             */
+            alignment_heads: components["schemas"]["AlignmentHead"][];
+            /**
+             * Is Demo
+             * @description true for the built-in model, in which no head can be stored
+             */
+            is_demo: boolean;
         };
         /**
          * StudioRunInfo
@@ -716,36 +878,6 @@ export interface components {
              * @description sentences to translate
              */
             sources: string[];
-        };
-        /**
-         * AlignmentHead
-         * @description An attention head that is used for word alignment.
-         */
-        AlignmentHead: {
-            /**
-             * Layer
-             * @description qualified name of the attention layer, such as decoder.layers.2.cross_attention
-             */
-            layer: string;
-            /**
-             * Head
-             * @description index of the head, from 0; null: the mean of all heads of the layer
-             */
-            head: number | null;
-            /**
-             * Rows
-             * @description decoding step that aligns a token: the token is its output or input
-             * @default written
-             * @enum {string}
-             */
-            rows: "written" | "read";
-            /**
-             * Measure
-             * @description attention weights, or norms of the weighted values
-             * @default attention
-             * @enum {string}
-             */
-            measure: "attention" | "norm";
         };
         /**
          * ModelIdentity
@@ -1300,10 +1432,10 @@ export interface components {
             findings: components["schemas"]["RunFinding"][];
         };
         /**
-         * TriageProgress
-         * @description The lines of a triage that are done; the data of server-sent events named `progress`.
+         * JobProgress
+         * @description The lines that are done; the data of server-sent events named `progress`.
          */
-        TriageProgress: {
+        JobProgress: {
             /** Done */
             done: number;
             /** Total */
@@ -1434,6 +1566,72 @@ export interface components {
              * @description all lines, most suspicious first
              */
             lines: components["schemas"]["TriageResult"][];
+        };
+        /**
+         * HeadRanking
+         * @description All heads of a model with both row conventions and both measures, lowest error rate first.
+         */
+        HeadRanking: {
+            /** Heads */
+            heads: components["schemas"]["RankedHead"][];
+            /**
+             * Num Pairs
+             * @description number of sentence pairs that the heads were measured on
+             */
+            num_pairs: number;
+            /**
+             * Is Small
+             * @description true if the pairs are too few to compare heads
+             */
+            is_small: boolean;
+            /**
+             * Held Out Aer
+             * @description error rate of heads chosen on one half and scored on the other; null for a single pair
+             */
+            held_out_aer: number | null;
+        };
+        /**
+         * RankedHead
+         * @description A head, or the mean of a layer's heads, with its scores; rates are from 0 to 1.
+         */
+        RankedHead: {
+            head: components["schemas"]["AlignmentHead"];
+            /**
+             * Layer
+             * @description number of the layer, from 0, as --layer takes it
+             */
+            layer: number;
+            /**
+             * Aer
+             * @description alignment error rate; lower is better
+             */
+            aer: number;
+            /**
+             * Low
+             * @description lower end of the 95 % interval of the error rate
+             */
+            low: number;
+            /**
+             * High
+             * @description upper end of the 95 % interval of the error rate
+             */
+            high: number;
+            /** Precision */
+            precision: number;
+            /** Recall */
+            recall: number;
+        };
+        /**
+         * HeadSearchReport
+         * @description All heads by alignment error rate, with that of the diagonal as a baseline.
+         */
+        HeadSearchReport: {
+            ranking: components["schemas"]["HeadRanking"];
+            /**
+             * Diagonal Aer
+             * @description error rate of the diagonal, which uses no model
+             */
+            diagonal_aer: number;
         };
     };
     responses: never;
@@ -2074,6 +2272,211 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    head_search_api_head_search_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HeadSearchRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    links_api_links_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LinksRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    store_head_api_alignment_head_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StoreHeadRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StudioModelInfo"];
+                };
             };
             /** @description Unauthorized */
             401: {

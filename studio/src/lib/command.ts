@@ -1,4 +1,5 @@
 // The command that shows on a terminal what a view shows.
+import type { GridChoice } from "./align";
 import { formatHeads, type HeadName } from "./heads";
 import type { Choice } from "./view";
 
@@ -59,6 +60,16 @@ export function formatCommand(inputs: CommandInputs, choice: Choice | null): str
 /** Return the `dragoman triage` command; the name of the text file is to be replaced. */
 export function formatTriage(model: string): string {
   return ["dragoman triage --source FILE", ...words([["--model", model === "demo" ? null : model]]), "--html report.html"].join(" ");
+}
+
+/** Return the `dragoman align` commands that rank all heads, and that align by a chosen one; names that are "" are to be replaced. */
+export function formatAlign(model: string, files: { source: string; target: string; gold: string }, isSwapped: boolean, choice: GridChoice | null): string {
+  const { source, target, gold } = files;
+  const inputs = words([["--source", source || "SOURCE"], ["--target", target || "TARGET"], ["--gold", gold || "GOLD"]]);
+  const align = ["dragoman align", quote(model), ...inputs, ...(isSwapped ? ["--swap-gold"] : [])];
+  const search = [...align, "--search"].join(" ");
+  if (!choice) return search;
+  return `${search}\n${[...align, ...words([["--layer", choice.layer], ["--head", choice.head], ["--rows", choice.rows], ["--measure", choice.measure]])].join(" ")}`;
 }
 
 function words(options: [string, string | number | null][]): string[] {

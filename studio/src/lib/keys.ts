@@ -9,10 +9,11 @@ export function selectByKey(selection: Selection, key: string): boolean {
     case "]": selection.moveLayer(1); break;
     case ",": selection.moveHead(-1); break;
     case ".": selection.moveHead(1); break;
-    case "ArrowUp": selection.moveTo(row - 1, column); break;
-    case "ArrowDown": selection.moveTo(row + 1, column); break;
-    case "ArrowLeft": selection.moveTo(row, column - 1); break;
-    case "ArrowRight": selection.moveTo(row, column + 1); break;
+    case "ArrowUp": selection.fix(row - 1, column); break;
+    case "ArrowDown": selection.fix(row + 1, column); break;
+    case "ArrowLeft": selection.fix(row, column - 1); break;
+    case "ArrowRight": selection.fix(row, column + 1); break;
+    case "Escape": selection.isFixed = false; break;
     case "r": selection.toggleRows(); break;
     case "m": selection.toggleMeasure(); break;
     default: return false;

@@ -12,6 +12,8 @@ export class Selection {
   hideSinks = $state(false);
   row = $state(0);
   column = $state(0);
+  /** A cell was chosen on purpose: the pointer that passes over others does not change it. */
+  isFixed = $state(false);
   /** The value that has the strongest colour; null: the largest of each map. */
   scale = $state<number | null>(null);
   trace = $state.raw<Trace>() as Trace;
@@ -73,6 +75,17 @@ export class Selection {
     const { rows, columns } = this.view;
     this.row = Math.max(0, Math.min(rows.length - 1, row));
     this.column = Math.max(0, Math.min(columns.length - 1, column));
+  }
+
+  /** Choose a cell on purpose. */
+  fix(row: number, column: number): void {
+    this.moveTo(row, column);
+    this.isFixed = true;
+  }
+
+  /** Show a cell that the pointer passes over, unless one was chosen. */
+  preview(row: number, column: number): void {
+    if (!this.isFixed) this.moveTo(row, column);
   }
 
   moveToLargest(): void {

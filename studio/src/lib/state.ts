@@ -4,7 +4,7 @@ import type { Selection } from "./selection.svelte";
 import { WHOLE_LIST, type ListChoice } from "./triage";
 import type { Choice } from "./view";
 
-export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "compare", "watch", "triage"] as const;
+export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "compare", "watch", "triage", "align"] as const;
 export type View = (typeof VIEWS)[number];
 /** What the view of a run shows. */
 export interface WatchState {
@@ -40,6 +40,8 @@ export interface StudioState extends WatchState {
   step: number | null;
   /** What the list of the Triage view shows. */
   list: ListChoice;
+  /** The translation that stays beside the next ones, as `pinOf` writes it; "": none. */
+  pin: string;
 }
 
 /** Return what a selection adds to the address. */
@@ -86,7 +88,13 @@ export function parseState(fragment: string): StudioState {
       sort: get("sort") || WHOLE_LIST.sort,
       page: Math.max(0, (number("page") ?? 1) - 1),
     },
+    pin: get("pin"),
   };
+}
+
+/** Return what a state says about the translation alone, as a fragment. */
+export function pinOf({ model, text, target, beam, prefix, off, uniform }: StudioState): string {
+  return formatState({ ...parseState(""), model, text, target, beam, prefix, off, uniform });
 }
 
 export function formatState(state: StudioState): string {
@@ -121,6 +129,7 @@ export function formatState(state: StudioState): string {
     ["least", isTriage && (list.least || null)],
     ["sort", isTriage && list.sort !== WHOLE_LIST.sort && list.sort],
     ["page", isTriage && list.page > 0 && list.page + 1],
+    ["pin", state.pin || null],
   ];
   const kept = fields.filter(([, value]) => value !== null && value !== undefined && value !== false);
   return new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();

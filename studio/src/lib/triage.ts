@@ -41,15 +41,6 @@ export function countFlags(lines: readonly TriageLine[]): [string, number][] {
   return [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
 }
 
-/** Return a number as Python's format `.2f` does: toFixed rounds ties up, Python to the even digit. */
-export function formatFixed(value: number, digits: number, hasPlus = false): string {
-  const size = Math.abs(value);
-  const scaled = size * 10 ** digits;
-  const isTie = Number.isInteger(size * 2 ** (digits + 1)) && scaled % 1 === 0.5;
-  const text = (isTie ? (Math.floor(scaled) + (Math.floor(scaled) % 2)) / 10 ** digits : size).toFixed(digits);
-  return `${value < 0 || Object.is(value, -0) ? "-" : hasPlus ? "+" : ""}${text}`;
-}
-
 /** Cut a text at spans of code points, as Python counts; spans that overlap or touch are one. */
 export function cutSpans(text: string, spans: readonly Span[]): { text: string; isMarked: boolean }[] {
   const letters = Array.from(text);

@@ -12,8 +12,8 @@ export const MEASURE_TEXTS: Record<Measure, string> = {
   attention: "attention weights",
   norm: "norms of the weighted, transformed values (Kobayashi et al., 2020)",
 };
-export const ROW_TEXTS: Record<Rows, string> = { written: "a row is the token being written", read: "a row is the token just read" };
-export const LOOKING = "a row is the source token that looks";
+export const ROW_TEXTS: Record<Rows, string> = { written: "A row is the token being written", read: "A row is the token just read" };
+export const LOOKING = "A row is the source token that looks";
 /** The share of a row's weight that must remain when marks are hidden; otherwise the row is left empty. */
 export const LEFT = 0.2;
 const BEGIN = "<s>";
@@ -138,7 +138,7 @@ export function show(label: string): string {
 
 /** Return about how many pixels a label takes; letters of East Asia are twice as wide. */
 export function labelWidth(label: string): number {
-  return Array.from(label).reduce((width, letter) => width + (letter.codePointAt(0)! > 0x2e7f ? 13 : 7.2), 0);
+  return Array.from(label).reduce((width, letter) => width + (letter.codePointAt(0)! > 0x2e7f ? 13 : /[A-Zmw<>]/.test(letter) ? 9.6 : 7.2), 0);
 }
 
 export function clean(text: string): string {
@@ -207,9 +207,18 @@ export function withoutSinks(map: MapView): MapView {
   };
 }
 
+/** Return a number as Python's format `.2f` does: toFixed rounds ties up, Python to the even digit. */
+export function formatFixed(value: number, digits: number, hasPlus = false): string {
+  const size = Math.abs(value);
+  const scaled = size * 10 ** digits;
+  const isTie = Number.isInteger(size * 2 ** (digits + 1)) && scaled % 1 === 0.5;
+  const text = (isTie ? (Math.floor(scaled) + (Math.floor(scaled) % 2)) / 10 ** digits : size).toFixed(digits);
+  return `${value < 0 || Object.is(value, -0) ? "-" : hasPlus ? "+" : ""}${text}`;
+}
+
 /** Return a weight with the digits that half precision holds. */
 export function formatWeight(value: number): string {
-  return value.toFixed(value < 0.1 ? 3 : value < 10 ? 2 : 1);
+  return formatFixed(value, value < 0.1 ? 3 : value < 10 ? 2 : 1);
 }
 
 /** Return a probability as a percentage. */
@@ -220,7 +229,7 @@ export function formatPercent(logProbability: number): string {
 
 /** Return a log-probability with a true minus sign. */
 export function formatLog(value: number): string {
-  return value.toFixed(2).replace("-", "−");
+  return formatFixed(value, 2).replace("-", "−");
 }
 
 export function describeMode(trace: Trace): string {

@@ -30,7 +30,7 @@ from dragoman.translation.results import Segment
 from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-FAMILIES = ["v1", "v1-recurrent"]
+FAMILIES = ["v1", "v1-recurrent", "v1-convolutional"]
 SOURCES = ["two red dogs.", "ten old houses. two red women.", "four", "", "three green tables.", "two"]
 TARGETS = ["zwei rote Hunde.", "zehn alte Häuser.", "vier grüne Frauen. vier!", "nichts", "", "zwei"]
 WHOLE = [0, 1, 2, 5]

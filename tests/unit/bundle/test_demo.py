@@ -27,8 +27,11 @@ def test_its_card_says_where_it_is_from_and_what_it_is_worth(demo: Bundle) -> No
     assert {data.name for data in demo.card.data} == {"tatoeba", "libreoffice"}
     assert all(data.licence and data.attribution for data in demo.card.data)
     measured = {score.test_set for score in demo.card.scores}
-    assert measured >= {"tatoeba_2021", "tatoeba_2023", "multi30k_2016", "flores", "newstest2013"}
-    assert all(score.signature and score.low is not None for score in demo.card.scores)
+    assert measured >= {"tatoeba_2021", "tatoeba_2023", "multi30k_2016", "flores", "newstest2013", "everyday texts"}
+    assert all(score.command and score.low is not None for score in demo.card.scores)
+    assert all(score.signature for score in demo.card.scores if score.metric != "AER")
+    assert {path.name for path in (demo.folder / "licences").iterdir()} == {"CC-BY-2.0.txt", "MPL-2.0.txt"}
+    assert "creativecommons.org/licenses/by/2.0/fr/" in str(demo.card.licence)
     assert demo.card.command
     assert "tatoeba.org" in (Path(demo.folder) / "README.md").read_text(encoding="utf-8")
 

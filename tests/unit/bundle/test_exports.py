@@ -88,6 +88,15 @@ def test_the_model_has_the_same_hash_however_it_is_exported(tmp_path: Path) -> N
     assert before.model_sha256 not in (before.sha256, after.sha256)
 
 
+def test_the_model_has_the_same_hash_whatever_its_card_says(tmp_path: Path) -> None:
+    old = open_bundle(GOLDEN)
+    sizes = {**old.card.sizes, "training seconds": 1234}
+    card = old.card.model_copy(update={"command": "dragoman train --out elsewhere", "sizes": sizes, "notes": ("x",)})
+    new = write_bundle(tmp_path / "a", old.info, old.weights(), old.vocab, card)
+    assert new.sha256 != old.sha256
+    assert new.model_sha256 == old.model_sha256
+
+
 def test_another_model_has_another_hash(tmp_path: Path) -> None:
     old = open_bundle(GOLDEN)
     other = old.info.model_copy(update={"search": {**old.info.search, "beam_size": 7}})

@@ -22,6 +22,13 @@ def test_any_local_folder_is_taken(out: str) -> None:
     check_local_folder(None)
 
 
+@pytest.mark.parametrize(
+    ("out", "wrong"), [("carrier-pigeon://b/out", "not known"), ("", "--out is empty"), (".", "--out is empty")]
+)
+def test_bulk_translation_refuses_what_is_no_folder_of_a_known_store(out: str, wrong: str) -> None:
+    assert wrong in mistake("translate", "demo", "--shards", "in/*", "--out", out)
+
+
 def mistake(*arguments: str) -> str:
     """Return the message of an error that the arguments alone show."""
     error = CliRunner().invoke(app, arguments).exception

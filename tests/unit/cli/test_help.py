@@ -22,7 +22,15 @@ def flatten(commands: dict[str, Any], before: str = "") -> dict[str, Any]:
 COMMANDS = flatten(typer.main.get_group(app).commands)
 
 READ = {"--source", "--target", "--pairs", "--reference", "--input", "--gold", "--texts", "--trace", "--keys"}
-READ |= {"--held-out-source", "--held-out-target", "--held-out-pairs", "--glossary", "--keep-source", "--dev"}
+READ |= {
+    "--held-out-source",
+    "--held-out-target",
+    "--held-out-pairs",
+    "--glossary",
+    "--keep-source",
+    "--dev",
+    "--config",
+}
 WRITTEN = {"--output", "--json", "--html", "--csv", "--moses", "--save", "--grid"}
 """A second file of a command is named by its format or content."""
 
@@ -61,7 +69,7 @@ def test_options_follow_one_convention(command: str) -> None:
         name, metavar = option.opts[0], option.metavar
         assert (metavar == "DIR") == (name == "--out"), name
         assert (metavar in ("FILE", "NAME=FILE")) == (name in READ | WRITTEN) or metavar == "TEXT", name
-        assert (metavar == "MODEL") == (name in ("--model", "--reverse", "--from")), name
+        assert (metavar == "MODEL") == (name in ("--model", "--reverse", "--rerank", "--from")), name
         assert metavar or option.is_flag, name
 
 
@@ -75,7 +83,7 @@ def test_dash_o_is_the_output(command: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_with_a_model_takes_demo(command: str) -> None:
     models = [param for param in COMMANDS[command].params if param.metavar == "MODEL"]
-    assert all("demo" in param.help for param in models if param.name != "reverse")
+    assert all("demo" in param.help for param in models if param.name not in ("reverse", "rerank"))
 
 
 def test_dash_h_and_the_command_help_show_the_help() -> None:

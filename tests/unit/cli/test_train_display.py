@@ -35,6 +35,13 @@ def test_every_event_is_shown_with_its_numbers_and_its_time(name: str) -> None:
     assert name == "begin" or line.startswith("  1,500     1:01  ")
 
 
+def test_metrics_that_the_recipe_adds_are_shown() -> None:
+    scores = {"loss": 1.0, "bleu": 12.34, "chrf": 40.0, "per": 6.54, "exact": 75.0}
+    line = describe_event({"event": "validation", "update": 9, "seconds": 1.0, **scores})
+    assert line is not None
+    assert line.endswith("BLEU 12.3  chrF 40.0  PER 6.5  exact 75.0")
+
+
 def test_an_unknown_event_is_not_shown() -> None:
     assert describe_event({"event": "anything else"}) is None
 

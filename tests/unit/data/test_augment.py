@@ -128,7 +128,7 @@ def test_about_the_configured_share_is_changed() -> None:
     upper = [pair for pair in added if pair.source.isupper()]
     assert len(upper) == pytest.approx(400, abs=80)
     assert len(added) - len(upper) == pytest.approx(200, abs=60)
-    assert all(pair.source == pairs[pair.row].source.upper() for pair in upper)
+    assert all(pair.source == pairs[pair.rows[0]].source.upper() for pair in upper)
     assert added == list(change_pairs(pairs, config, random_of("train", 0)))
     assert added != list(change_pairs(pairs, config, random_of("train", 1)))
     assert added != list(change_pairs(pairs, config, random_of("other", 0)))
@@ -139,7 +139,25 @@ def test_a_copy_that_changes_nothing_is_left_out() -> None:
     everything = AugmentConfig(upper_case=1, title_case=1, typing_errors=1)
     for chunk in range(20):
         added = list(change_pairs(pairs, everything, random_of("train", chunk)))
-        assert {*added} <= {(0, "a 1", "B 2")}
+        assert {*added} <= {((0,), "a 1", "B 2")}
+
+
+def test_joined_pairs_are_two_to_six_pairs_one_after_the_other() -> None:
+    pairs = [TextPair(f"this is {i}", f"dies ist {i}") for i in range(500)]
+    added = list(change_pairs(pairs, AugmentConfig(joined=0.2), random_of("train", 0)))
+    assert len(added) == 100
+    assert {len(pair.rows) for pair in added} == {2, 3, 4, 5, 6}
+    for rows, source, target in added:
+        assert source == " ".join(f"this is {row}" for row in rows)
+        assert target == " ".join(f"dies ist {row}" for row in rows)
+    assert not list(change_pairs(pairs[:1], AugmentConfig(joined=1), random_of("train", 0)))
+
+
+def test_joined_pairs_leave_other_changes_as_they_were() -> None:
+    pairs = [TextPair(f"this is line {i}", f"das ist zeile {i}") for i in range(300)]
+    before = list(change_pairs(pairs, AugmentConfig(typing_errors=0.1), random_of("train", 0)))
+    after = list(change_pairs(pairs, AugmentConfig(typing_errors=0.1, joined=0.1), random_of("train", 0)))
+    assert after[: len(before)] == before
 
 
 def test_phrases_are_words_and_neighbours_with_their_translations() -> None:

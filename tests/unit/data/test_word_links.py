@@ -115,6 +115,26 @@ def test_links_stay_with_their_pairs_in_shards_and_in_changed_copies(tmp_path: P
     assert num_guided > 380
 
 
+@pytest.mark.slow
+def test_links_of_joined_pairs_count_words_from_the_start_of_the_first(tmp_path: Path) -> None:
+    prepared = prepare(settings(write(tmp_path), joined=0.3), tmp_path / "out", num_workers=2)
+    num_joined = 0
+    for source, target, guide, source_pieces, target_pieces in read_all(prepared, Vocab.load(tmp_path / "out")):
+        words, translated = source.split(), target.split()
+        ends = [i for i, word in enumerate(words) if word.startswith("n")]  # the last word of each pair is its number
+        num_joined += len(ends) > 1
+        start, twins = 0, {}
+        for end in ends:
+            twins |= {start + end - i: i for i in range(start, end + 1)}
+            start = end + 1
+        from_words = words_of(source_pieces)
+        for row, word in enumerate(words_of(target_pieces)):
+            assert translated[word] == words[twins[word]].upper()
+            expected = np.array([other == twins[word] for other in from_words], np.float32)
+            assert guide[row, : len(from_words)] == pytest.approx(expected / expected.sum())
+    assert num_joined == 120
+
+
 def test_a_tag_moves_the_source_words(tmp_path: Path) -> None:
     corpus = write(tmp_path, 60).model_copy(update={"tag": "<BT>"})
     prepared = prepare(settings(corpus), tmp_path / "out")

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from dragoman.decoding.scoring import score
-from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.convolutional import Convolutional
 from dragoman.models.recurrent import Recurrent
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import Transformer
@@ -25,8 +26,13 @@ def recurrent() -> Seq2Seq:
     return Recurrent(RecurrentConfig(source_vocabulary=11, target_vocabulary=7, d_model=12, d_embedding=10))
 
 
+def convolutional() -> Seq2Seq:
+    sizes = {"d_model": 12, "d_embedding": 10, "num_encoder_layers": 1, "num_decoder_layers": 2}
+    return Convolutional(ConvolutionalConfig(source_vocabulary=11, target_vocabulary=7, **sizes))
+
+
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("make", [transformer, recurrent])
+@pytest.mark.parametrize("make", [transformer, recurrent, convolutional])
 def test_a_score_is_the_log_softmax_at_each_token_given_those_before(make: Callable[[], Seq2Seq]) -> None:
     model = make().eval()
     scores = score(model, SOURCE, TARGET)

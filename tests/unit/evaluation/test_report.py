@@ -1,6 +1,7 @@
 """The report: JSON that holds everything, a table that fits."""
 
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from dragoman import __version__
 from dragoman.bundle import open_bundle
 from dragoman.evaluation.metric_options import DEFAULT_METRICS, MetricOptions
 from dragoman.evaluation.metrics import compare
-from dragoman.evaluation.report import EvaluationReport, SystemOutput, evaluate_outputs, gather_outputs
+from dragoman.evaluation.report import EvaluationReport, ModelOptions, SystemOutput, evaluate_outputs, gather_outputs
 from dragoman.evaluation.text_files import TextFile, read_text
+from dragoman.translation.translator import Translator
 
 REFERENCE = [
     "Der Hund läuft heute nach Hause.",
@@ -202,6 +204,45 @@ def test_errors_are_raised_before_anything_is_translated(tmp_path: Path) -> None
         gather_outputs([one], None, [text(["0"]), text(["0", "1"], "second")])
     with pytest.raises(ValueError, match="manifest"):
         gather_outputs([str(tmp_path)], text(["0"]), [text(["0"])])
+
+
+def test_all_models_together_are_the_last_system(tmp_path: Path) -> None:
+    other = str(shutil.copytree(GOLDEN, tmp_path / "other"))
+    theirs = file(tmp_path / "theirs.de", *"abcd")
+    outputs = gather_outputs(
+        [str(GOLDEN), theirs, other], text(SOURCE), [text(SOURCE)], options=ModelOptions(ensemble=True)
+    )
+    assert [(output.name, output.kind) for output in outputs] == [
+        ("v1", "bundle"),
+        ("theirs.de", "file"),
+        ("other", "bundle"),
+        ("ensemble", "bundle"),
+    ]
+    assert outputs[-1].lines == outputs[0].lines  # the same weights twice
+    assert outputs[-1].sha256 not in {output.sha256 for output in outputs[:-1]}
+    with pytest.raises(ValueError, match="two or more"):
+        gather_outputs([str(GOLDEN), theirs], text(SOURCE), [text(SOURCE)], options=ModelOptions(ensemble=True))
+    with pytest.raises(ValueError, match="different vocabularies"):
+        gather_outputs(
+            [str(GOLDEN), f"{GOLDEN}-recurrent"], text(SOURCE), [text(SOURCE)], options=ModelOptions(ensemble=True)
+        )
+
+
+def test_models_translate_as_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def collect(translator: Translator, *_: object) -> list[str]:
+        seen.append((translator.options.beam_size, translator.options.num_best, type(translator.ranker).__name__))
+        return list(SOURCE)
+
+    monkeypatch.setattr(Translator, "translate", collect)
+    for options in (ModelOptions(beam=3), ModelOptions(beam=3, mbr=5), ModelOptions(beam=6, mbr=5)):
+        gather_outputs([str(GOLDEN)], text(SOURCE), [text(SOURCE)], options=options)
+    assert seen == [(3, 1, "NoneType"), (5, 5, "ExpectedChrf"), (6, 5, "ExpectedChrf")]
+    with pytest.raises(ValueError, match="opposite direction"):
+        gather_outputs([str(GOLDEN)], text(SOURCE), [text(SOURCE)], options=ModelOptions(rerank=GOLDEN))
+    with pytest.raises(ValueError, match="only one of them"):
+        ModelOptions(mbr=4, rerank=GOLDEN)
 
 
 def test_demo_is_the_built_in_model() -> None:

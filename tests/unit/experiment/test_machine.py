@@ -1,9 +1,6 @@
 import os
-from pathlib import Path
 
-import pytest
-
-from dragoman.experiment.machine import is_fast_in_bfloat16, parse_meminfo, read_cgroup, this_machine
+from dragoman.experiment.machine import is_fast_in_bfloat16, parse_meminfo, this_machine
 
 
 def test_a_cpu_is_fast_in_bfloat16_if_it_says_so() -> None:
@@ -18,20 +15,7 @@ def test_free_memory_is_what_could_be_given_away() -> None:
     assert parse_meminfo("") is None
 
 
-@pytest.mark.parametrize(
-    ("limit", "used", "left"), [("5000\n", "1200\n", 3800), ("5000\n", "6000\n", 0), ("max\n", "1200\n", None)]
-)
-def test_a_container_has_less_than_its_machine(tmp_path: Path, limit: str, used: str, left: int | None) -> None:
-    (tmp_path / "memory.max").write_text(limit)
-    (tmp_path / "memory.current").write_text(used)
-    assert read_cgroup(tmp_path) == left
-
-
-def test_where_there_are_no_containers_there_is_no_limit(tmp_path: Path) -> None:
-    assert read_cgroup(tmp_path) is None
-
-
 def test_this_machine_has_the_cores_this_process_may_use() -> None:
     machine = this_machine()
-    assert machine.cores == len(os.sched_getaffinity(0))
+    assert 1 <= machine.cores <= len(os.sched_getaffinity(0))
     assert machine.memory is None or 0 <= machine.memory < 1 << 50

@@ -13,6 +13,7 @@ from dragoman.bundle import open_bundle
 from dragoman.decoding.options import SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.evaluation.metrics import corpus_value
 from dragoman.experiment.held_out import TextPairs
 from dragoman.experiment.validator import Validator, held_out_loss, translate_together
 from dragoman.models.seq2seq import Seq2Seq
@@ -90,6 +91,16 @@ def test_scores_are_sacrebleus_and_samples_are_the_first(model: Seq2Seq[Any, Any
     lowered = Validator([PAIRS], vocab, SEARCH, MetricOptions(lower_case=True))(model)
     assert lowered["bleu"] > scores["bleu"]
     assert lowered["loss"] == scores["loss"]
+
+
+def test_a_recipe_can_add_metrics_for_symbols(model: Seq2Seq[Any, Any], vocab: Vocab) -> None:
+    translated = Translator(TorchEngine(model), vocab, SEARCH).translate(PAIRS.source)
+    sets = [PAIRS, PAIRS.first(2)]
+    scores = Validator(sets, vocab, SEARCH, MetricOptions(), metrics=("bleu", "chrf", "per", "exact"))(model)
+    rates = [corpus_value("per", translated[:n], [PAIRS.target[:n]]) for n in (4, 2)]
+    assert scores["per"] == pytest.approx(sum(rates) / 2)
+    assert [of_set["per"] for of_set in scores["sets"]] == pytest.approx(rates)
+    assert scores["exact"] == scores["sets"][0]["exact"] / 2 + scores["sets"][1]["exact"] / 2
 
 
 @pytest.mark.parametrize("num_processes", [1, 2, 3, 5])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dragoman.bundle.alignment_head import AlignmentHead
-from dragoman.export.head_order import layer_number, move_heads_first
+from dragoman.export.head_order import move_heads_first
 from dragoman.export.variables import variables
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer
@@ -83,4 +83,4 @@ def test_ctranslate2_is_told_where_to_look(
 
 
 def test_a_layer_is_known_by_its_number() -> None:
-    assert layer_number(heads(0)[0]) == 1
+    assert heads(0)[0].layer_number == 1

@@ -5,6 +5,7 @@ import pytest
 from dragoman.bundle.alignment_head import AlignmentHead
 from dragoman.export.obstacles import find_alignment_obstacle, find_obstacle
 from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.pretrained.conversion import find_obstacle as find_marian_obstacle
 
 WORDS = {"source_vocabulary": 9, "target_vocabulary": 9}
 CROSS = "decoder.layers.{}.cross_attention"
@@ -29,6 +30,13 @@ def test_the_papers_model_can_be_exported_in_all_its_layouts() -> None:
     assert find_obstacle(TransformerConfig(**WORDS, d_k=64, d_v=64)) is None
     for norm, tie, positions in [("pre", "none", "learned"), ("post", "target", "sinusoidal-halves")]:
         assert find_obstacle(TransformerConfig(**WORDS, norm=norm, tie=tie, positions=positions)) is None
+
+
+@pytest.mark.parametrize("positions", ["rotary", "none"])
+def test_a_model_that_adds_no_positions_stays_with_torch(positions: str) -> None:
+    shape = TransformerConfig(**WORDS, positions=positions)
+    assert f"positions: {positions}" in (find_obstacle(shape) or "")
+    assert f"positions: {positions}" in (find_marian_obstacle(shape) or "")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dragoman.attention.tap import Sight, Tap
 from dragoman.decoding.scoring import score
 from dragoman.inspection.capture import capture, largest, value_norms
 from dragoman.models.build import build
-from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.vocab import BOS, EOS
 
@@ -31,7 +31,12 @@ def recurrent() -> Seq2Seq:
     return build(RecurrentConfig(source_vocabulary=13, target_vocabulary=150, d_model=16, d_embedding=10)).eval()
 
 
-@pytest.mark.parametrize("make", [transformer, recurrent])
+def convolutional() -> Seq2Seq:
+    sizes = {"d_model": 16, "d_embedding": 10, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    return build(ConvolutionalConfig(source_vocabulary=13, target_vocabulary=150, **sizes)).eval()
+
+
+@pytest.mark.parametrize("make", [transformer, recurrent, convolutional])
 def test_its_log_probabilities_are_those_of_scoring(make: Callable[[], Seq2Seq]) -> None:
     model = make()
     seen = capture(model, SOURCE, TARGET)
@@ -97,7 +102,16 @@ def test_in_a_recurrent_model_it_is_the_norm_of_the_weighted_state() -> None:
     assert value_norms(nn.Identity(), torch.tensor([[[3.0, 4.0]]])).tolist() == [[5.0]]
 
 
-@pytest.mark.parametrize("make", [transformer, recurrent])
+def test_in_convs2s_it_is_the_norm_of_what_is_added_to_the_state() -> None:
+    model, name = convolutional(), "decoder.layers.1.attention"
+    value = model.encode(torch.tensor([SOURCE])).source.value[0, 0]
+    seen = capture(model, SOURCE, TARGET)
+    attention = model.get_submodule(name)
+    added = torch.from_numpy(seen.attention[name][0])[..., None] * (attention.output(value) - attention.output.bias)
+    torch.testing.assert_close(torch.from_numpy(seen.norms[name][0]), added.norm(dim=-1), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [transformer, recurrent, convolutional])
 def test_vectors_are_kept_on_request_and_give_the_weights(make: Callable[[], Seq2Seq]) -> None:
     model = make()
     assert capture(model, SOURCE, TARGET).vectors == {}

@@ -46,6 +46,8 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "bahdanau": {},
     "luong, general": {"context": "luong", "score": "general"},
     "luong, concat": {"context": "luong", "score": "concat"},
+    "luong, location": {"context": "luong", "score": "location"},
+    "luong, activated": {"context": "luong", "score": "activated-general"},
     "luong, local-m": {"context": "luong", "score": "general", "locality": "local-m", "window": 2},
     "luong, local-p": {"context": "luong", "score": "dot", "locality": "local-p", "window": 3},
 }
@@ -92,7 +94,7 @@ def test_every_printed_number_of_the_explanation_is_there_and_whole_vectors_too(
     np.testing.assert_allclose(vectors[0], shown.recomputed.query, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["v1", "v1-recurrent"])
+@pytest.mark.parametrize("name", ["v1", "v1-recurrent", "v1-convolutional"])
 def test_the_chosen_key_is_worked_through(name: str) -> None:
     cells = [cell_of(name, kind="cross", row=1, head=0, key=key) for key in (0, 3)]
     assert [cell.key for cell in cells] == [0, 3]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, CODES, Browser
+from browser import AXE, CHROMIUM, CODES, LOOKS, Browser
 
 from dragoman.inspection import evolution_file
 from dragoman.inspection.evolution import Evolution, ProbeSnapshot, read_evolution, save_snapshot
@@ -167,3 +167,28 @@ def test_in_a_browser_a_head_is_chosen_by_its_name_in_the_table_of_roles(
     browser.run(f"{select}.value = '2'; {select}.dispatchEvent(new Event('change', {{bubbles: true}}))")
     until(browser, "document.querySelector('.rows').innerText.includes('How')")
     assert "How are you" in browser.text(".bar p")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None or not AXE.exists(), reason="needs chromium, and npm ci in studio")
+@pytest.mark.parametrize("look", LOOKS)
+def test_in_a_browser_axe_finds_nothing_and_nothing_overflows(
+    browser: Browser, evolution: Evolution, tmp_path: Path, look: str
+) -> None:
+    save_text(evolution_page(evolution), tmp_path / "page.html")
+    with browser.look(look) as width:
+        browser.open(tmp_path / "page.html")
+        until(browser, "document.querySelector('.field') !== null")
+        browser.run("for (const details of document.querySelectorAll('details')) details.open = true; 0")
+        assert browser.violations() == []
+        assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_in_a_browser_tab_reaches_everything(browser: Browser, evolution: Evolution, tmp_path: Path) -> None:
+    save_text(evolution_page(evolution), tmp_path / "page.html")
+    browser.open(tmp_path / "page.html")
+    until(browser, "document.querySelector('.field') !== null")
+    browser.run("for (const details of document.querySelectorAll('details')) details.open = true; 0")
+    assert any("arrow keys" in name for name in browser.check_tour())

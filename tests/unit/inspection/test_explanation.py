@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from dragoman.attention.rotary import rotate
 from dragoman.attention.tap import Sight, Tap
 from dragoman.bundle import open_bundle
 from dragoman.inspection.capture import capture
@@ -23,7 +24,7 @@ from dragoman.inspection.explanation.transformer_steps import MultiHeadArithmeti
 from dragoman.inspection.explanation.worksheet import Step, Table
 from dragoman.inspection.inspector import Inspector
 from dragoman.models.build import build
-from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.models.transformer import Transformer
 from dragoman.text.vocab import Vocab
@@ -43,6 +44,14 @@ def transformer(vocab: Vocab, **changes: Any) -> Inspector:
         "num_decoder_layers": 3, "max_positions": 64,
     }  # fmt: skip
     config = TransformerConfig(
+        source_vocabulary=vocab.source.size, target_vocabulary=vocab.target.size, **{**sizes, **changes}
+    )
+    return Inspector(unlike(build(config)), vocab)
+
+
+def convolutional(vocab: Vocab, **changes: Any) -> Inspector:
+    sizes: dict[str, Any] = {"d_model": 10, "d_embedding": 8, "num_encoder_layers": 2, "num_decoder_layers": 3}
+    config = ConvolutionalConfig(
         source_vocabulary=vocab.source.size, target_vocabulary=vocab.target.size, **{**sizes, **changes}
     )
     return Inspector(unlike(build(config)), vocab)
@@ -69,14 +78,21 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre"},
     "biases": {"attention_bias": True},
     "pre-norm, biases, learned positions": {"norm": "pre", "attention_bias": True, "positions": "learned"},
+    "rotary": {"positions": "rotary", "d_k": 6},
+    "no positions": {"positions": "none"},
     "tensor2tensor's positions": {"positions": "sinusoidal-halves"},
 }
 RECURRENT: dict[str, dict[str, Any]] = {
     "bahdanau": {},
     "bahdanau, lstm, one direction": {"cell": "lstm", "bidirectional": False, "num_layers": 2},
+    "bahdanau, tanh, reversed": {"cell": "tanh", "reverse_source": True},
     "luong, dot": {"context": "luong", "score": "dot"},
     "luong, general": {"context": "luong", "score": "general", "input_feeding": False},
     "luong, concat": {"context": "luong", "score": "concat"},
+    "luong, location": {"context": "luong", "score": "location"},
+    "luong, cosine": {"context": "luong", "score": "cosine"},
+    "luong, biased": {"context": "luong", "score": "biased-general"},
+    "luong, activated": {"context": "luong", "score": "activated-general"},
     "luong, local-m": {"context": "luong", "score": "general", "locality": "local-m", "window": 2},
     "luong, local-p": {"context": "luong", "score": "dot", "locality": "local-p", "window": 3},
 }
@@ -94,9 +110,10 @@ def agrees(inspector: Inspector, shown: Explanation) -> None:
     key, value = sights[0].vectors.key[0, head].numpy(), sights[0].vectors.value[0, head].numpy()
     np.testing.assert_allclose(exact.weights, seen.attention[name][head, row], atol=1e-5)
     np.testing.assert_allclose(shown.weights, seen.attention[name][:, row], atol=1e-6)
-    if shown.model.family == "transformer":  # the query of a recurrent one is its state, and the score's matrix is ours
+    if shown.model.family != "recurrent":  # the query of a recurrent one is its state, and the score's matrix is ours
         np.testing.assert_allclose(exact.query, sights[0].vectors.query[0, head, row].numpy(), atol=1e-5)
-    np.testing.assert_allclose(exact.keys, key, atol=1e-5)
+    if getattr(inspector.model.config, "score", "") != "location":  # which looks at no key
+        np.testing.assert_allclose(exact.keys, key, atol=1e-5)
     np.testing.assert_allclose(exact.values, value, atol=1e-5)
     mixed = seen.attention[name][head, row] @ value
     np.testing.assert_allclose(exact.output, mixed, atol=1e-5)
@@ -123,11 +140,35 @@ def test_a_look_of_a_recurrent_decoder_is_recomputed_from_its_matrices(vocab: Vo
         assert not shown.recomputed.visible.all()
 
 
-@pytest.mark.parametrize("bundle", ["v1", "v1-recurrent"])
+CONVOLUTIONAL: dict[str, dict[str, Any]] = {
+    "normed": {},
+    "plain": {"weight_norm": False, "kernel_size": 5},
+    "without a window": {"kernel_size": 1},
+}
+
+
+@pytest.mark.parametrize(("layer", "word"), [(0, "0"), (1, "2"), (-1, "1")])
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_the_attention_of_a_convs2s_block_is_recomputed_from_its_gate_on(
+    vocab: Vocab, name: str, layer: int, word: str
+) -> None:
+    inspector = convolutional(vocab, **CONVOLUTIONAL[name])
+    states: list[Tensor] = []
+    hook = inspector.model.get_submodule(f"decoder.layers.{layer % 3}.attention").register_forward_hook(
+        lambda _, given, made: states.append(made)
+    )
+    shown = explain(inspector, SOURCE, TARGET, layer=layer, word=word)
+    agrees(inspector, shown)
+    hook.remove()
+    ours = tables(shown.steps[-1])[-1].rows[-1].whole
+    np.testing.assert_allclose(ours, states[0][0, shown.word.row].numpy(force=True), atol=1e-5)
+
+
+@pytest.mark.parametrize("bundle", ["v1", "v1-recurrent", "v1-convolutional"])
 @pytest.mark.parametrize("kind", ["encoder", "cross", "decoder"])
 def test_the_golden_models_agree_too(bundle: str, kind: Any) -> None:
     inspector = Inspector.load(GOLDEN / bundle)
-    if bundle == "v1-recurrent" and kind != "cross":
+    if bundle != "v1" and kind != "cross":
         with pytest.raises(ValueError, match=f"no {kind} attention, in which .*: choose cross"):
             explain(inspector, SOURCE, kind=kind)
         return
@@ -287,8 +328,20 @@ def test_every_printed_number_follows_from_those_printed_before_it(
         for row, cell in zip(wave.rows, position.cells, strict=True):
             function = math.sin if " sin " in row.label else math.cos
             assert rounded(Decimal(function(row.cells[0])), cell) == row.cells[1] == cell
+    if inspector.model.config.positions == "rotary" and kind != "cross":
+        angles, turned, turned_keys = tables(titled(shown, "Query and keys turn"))
+        keys = torch.tensor([row.whole for row in tables(titled(shown, "Query, key"))[2].rows])
+        expected = [row.whole for row in turned_keys.rows]
+        np.testing.assert_allclose(rotate(keys[None, None])[0, 0].numpy(), expected, atol=1e-5)
+        before, after = (row.cells for row in turned.rows)
+        assert tables(titled(shown, "Query, key"))[1].rows[0].cells == before
+        for i, row in enumerate(angles.rows):
+            angle, cos, sin = row.cells
+            assert (rounded(Decimal(math.cos(angle)), cos), rounded(Decimal(math.sin(angle)), sin)) == (cos, sin)
+            a, b = before[2 * i : 2 * i + 2]
+            assert after[2 * i : 2 * i + 2] == (rounded(a * cos - b * sin, a), rounded(a * sin + b * cos, a))
     (scores, _) = tables(titled(shown, "Divided by"))
-    root = Decimal(5).sqrt().quantize(Decimal("0.000001"))
+    root = Decimal(inspector.model.config.key_width).sqrt().quantize(Decimal("0.000001"))
     assert all(rounded(score / root, score) == divided for score, divided in (row.cells for row in scores.rows))
     after = titled(shown, "What happens next")
     before, added, summed = tables(after)[0].rows
@@ -316,7 +369,11 @@ def test_every_printed_number_of_a_recurrent_look_follows_too(vocab: Vocab, name
     check_softmax(shown)
     check_mix(shown, "The source, mixed")
     config = inspector.model.config
-    assert check_dot_products(shown) == (config.score in ("dot", "general")) + (config.context == "luong")
+    has_product = config.score not in ("additive", "concat")
+    assert check_dot_products(shown) == has_product + (config.context == "luong")
+    if config.score == "activated-general":
+        scores = tables(titled(shown, "How well"))[-1].rows
+        assert all(rounded(Decimal(math.tanh(row.cells[0])), row.cells[0]) == row.cells[1] for row in scores)
     if config.score in ("additive", "concat"):
         query, key, tanh, v, product = (row.cells for row in tables(titled(shown, "How well"))[0].rows)
         assert tanh == tuple(rounded(Decimal(math.tanh(a + b)), a) for a, b in zip(query, key, strict=True))
@@ -330,6 +387,25 @@ def test_every_printed_number_of_a_recurrent_look_follows_too(vocab: Vocab, name
             softmax, bell, weight, model = row.cells
             assert weight == rounded(softmax * bell, bell)
             assert abs(weight - model) <= Decimal("0.0002")
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_every_printed_number_of_a_convs2s_block_follows_too(vocab: Vocab, name: str) -> None:
+    shown = explain(convolutional(vocab, **CONVOLUTIONAL[name]), SOURCE, TARGET, layer=1)
+    check_softmax(shown)
+    check_mix(shown, "The source, mixed")
+    assert check_dot_products(shown) == 2
+    passing, gate, opened, state = (row.cells for row in tables(titled(shown, "A gate"))[0].rows)
+    assert opened == tuple(rounded(1 / (1 + (-b).exp()), b) for b in gate)
+    assert state == tuple(rounded(a * b, a) for a, b in zip(passing, opened, strict=True))
+    for step in ("The position asks", "What happens next"):
+        one, other, total, scaled = tables(titled(shown, step))[-1].rows
+        assert total.cells == tuple(a + b for a, b in zip(one.cells, other.cells, strict=True))
+        root = Decimal("0.5").sqrt().quantize(Decimal("0.000001"))
+        assert scaled.cells == tuple(rounded(x * root, x) for x in total.cells)
+    assert one.cells == state
+    asked = tables(titled(shown, "The position asks"))[0].rows[-1].cells
+    assert tables(titled(shown, "How well"))[0].rows[0].cells == asked
 
 
 def test_a_large_score_is_subtracted_first_and_the_weights_are_the_same(vocab: Vocab) -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, CODES, Browser
+from browser import AXE, CHROMIUM, CODES, LOOKS, Browser
 
 from dragoman.inspection.explanation import Explanation, explain, page
 from dragoman.inspection.explanation.worksheet import Table, format_number
 from dragoman.inspection.inspector import Inspector
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-AXE = Path(__file__).parents[3] / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 INSPECTOR = Inspector.load(GOLDEN / "v1")
 RECURRENT = Inspector.load(GOLDEN / "v1-recurrent")
+CONVOLUTIONAL = Inspector.load(GOLDEN / "v1-convolutional")
 HOSTILE = "</script><script>harmed=1 <!-- \"'><b> $x <img/src> two"
 CODES |= {" ": 32}
 
@@ -98,7 +98,9 @@ def press_space(browser: Browser) -> None:
 
 
 @in_browser
-@pytest.mark.parametrize("inspector", [INSPECTOR, RECURRENT], ids=["transformer", "recurrent"])
+@pytest.mark.parametrize(
+    "inspector", [INSPECTOR, RECURRENT, CONVOLUTIONAL], ids=["transformer", "recurrent", "convolutional"]
+)
 def test_every_step_and_every_printed_number_is_on_the_page(
     browser: Browser, tmp_path: Path, inspector: Inspector
 ) -> None:
@@ -186,15 +188,18 @@ def test_all_steps_are_printed(browser: Browser, tmp_path: Path) -> None:
 
 @in_browser
 @pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, tmp_path: Path, scheme: str) -> None:
-    browser.request("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, tmp_path: Path, look: str) -> None:
     shown = lesson(kind="decoder", row=3)
-    opened(browser, tmp_path, INSPECTOR, shown)
-    browser.run(AXE.read_text(encoding="utf-8") + ";0")
-    for button in range(len(shown.steps)):
-        browser.run(f"delete window.found; document.querySelectorAll('.cell nav button')[{button}].click()")
-        browser.run("axe.run(document).then(({violations}) => { window.found = violations; });0")
-        until(browser, "window.found !== undefined")
-        assert browser.run("found.map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html)])") == [], button
-    browser.request("Emulation.setEmulatedMedia", features=[])
+    with browser.look(look) as width:
+        opened(browser, tmp_path, INSPECTOR, shown)
+        for button in range(len(shown.steps)):
+            browser.run(f"document.querySelectorAll('.cell nav button')[{button}].click()")
+            assert browser.violations() == [], button
+            assert browser.run("document.documentElement.scrollWidth") <= width, button
+
+
+@in_browser
+def test_tab_reaches_everything(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, INSPECTOR, lesson(kind="decoder", row=3))
+    assert "Cell" in browser.check_tour()

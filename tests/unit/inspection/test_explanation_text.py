@@ -18,6 +18,7 @@ from dragoman.inspection.inspector import Inspector
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 TRANSFORMER, RECURRENT = Inspector.load(GOLDEN / "v1"), Inspector.load(GOLDEN / "v1-recurrent")
+CONVOLUTIONAL = Inspector.load(GOLDEN / "v1-convolutional")
 
 
 def printed(shown: Explanation, encoding: str = "utf-8", **options: Any) -> str:
@@ -49,9 +50,10 @@ def test_no_line_is_wider_than_80_columns_nor_holds_what_moves_the_cursor(name: 
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
 
 
+@pytest.mark.parametrize("inspector", [RECURRENT, CONVOLUTIONAL], ids=["recurrent", "convolutional"])
 @pytest.mark.parametrize("name", SENTENCES)
-def test_a_recurrent_lesson_fits_too(name: str) -> None:
-    text = printed(explain(RECURRENT, SENTENCES[name], SENTENCES["long"]), width=80)
+def test_a_lesson_of_another_family_fits_too(name: str, inspector: Inspector) -> None:
+    text = printed(explain(inspector, SENTENCES[name], SENTENCES["long"]), width=80)
     assert [line for line in text.splitlines() if cell_len(line) > 80] == []
 
 

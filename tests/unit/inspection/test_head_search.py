@@ -26,7 +26,7 @@ def inspector(name: str) -> Inspector:
     return Inspector.load(GOLDEN / name)
 
 
-@pytest.mark.parametrize("name", ["v1", "v1-recurrent"])
+@pytest.mark.parametrize("name", ["v1", "v1-recurrent", "v1-convolutional"])
 def test_every_head_is_scored_as_it_aligns(name: str) -> None:
     reports: list[tuple[object, ...]] = []
     traces = inspector(name).trace_pairs(SOURCES, TARGETS, lambda *report: reports.append(report), "search")

@@ -16,6 +16,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 SHAPES = {
     "v1": {"encoder.layers.0.self_attention", "decoder.layers.0.self_attention", "decoder.layers.0.cross_attention"},
     "v1-recurrent": {"decoder.attention"},
+    "v1-convolutional": {"decoder.layers.0.attention", "decoder.layers.1.attention"},
 }
 TEXT = "four green women."
 
@@ -45,7 +46,7 @@ def test_it_says_which_model_it_was(name: str) -> None:
     model = inspector(name).trace(TEXT).model
     assert model.sha256 == expected["sha256"]
     assert model.vocabulary == inspector(name).vocab.sha256
-    assert model.family == ("recurrent" if "recurrent" in name else "transformer")
+    assert model.family == (name.partition("-")[2] or "transformer")
     unsaved = Inspector(inspector(name).model, inspector(name).vocab)
     assert unsaved.identity == model.model_copy(update={"sha256": ""})
 

@@ -14,7 +14,7 @@ from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.intervene import counterfactual, edit_of
 from dragoman.inspection.interventions import HeadsOff, HeadsPermuted, HeadsUniform, Interventions
 from dragoman.models.build import build
-from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.vocab import BOS, EOS
 
@@ -45,6 +45,11 @@ def transformer() -> Seq2Seq:
 
 
 @cache
+def convolutional() -> Seq2Seq:
+    sizes = {"d_model": 8, "d_embedding": 6, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    return build(ConvolutionalConfig(source_vocabulary=13, target_vocabulary=17, **sizes)).eval()
+
+
 def recurrent() -> Seq2Seq:
     return build(RecurrentConfig(source_vocabulary=13, target_vocabulary=17, d_model=8, d_embedding=6)).eval()
 
@@ -94,6 +99,7 @@ def test_permuted_weights_are_the_same_ones_in_another_order_by_the_seed() -> No
     [
         (transformer, EVERY),
         (recurrent, [HeadsPermuted(where="cross", seed=5)]),
+        (convolutional, [HeadsPermuted(where="cross", seed=5)]),
     ],
 )
 def test_step_by_step_it_is_the_same_as_in_one_pass(make: Callable[[], Seq2Seq], interventions: Interventions) -> None:
@@ -111,7 +117,7 @@ def test_step_by_step_it_is_the_same_as_in_one_pass(make: Callable[[], Seq2Seq],
     assert not torch.allclose(whole, model(source, read)[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["v1", "v1-recurrent"])
+@pytest.mark.parametrize("name", ["v1", "v1-recurrent", "v1-convolutional"])
 def test_the_model_decodes_again_and_the_trace_shows_what_it_then_saw(name: str) -> None:
     inspector = golden(name)
     plain = inspector.trace(TEXT)

@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 CROSS = "decoder.layers.{}.cross_attention"
 
 
-@pytest.fixture(scope="module", params=["v1", "v1-recurrent"])
+@pytest.fixture(scope="module", params=["v1", "v1-recurrent", "v1-convolutional"])
 def trace(request: pytest.FixtureRequest) -> Trace:
     return Inspector.load(GOLDEN / request.param).trace("four green women.", history=True, vectors=True)
 

@@ -21,7 +21,30 @@ from dragoman.lab.result_page import PAGE_FILE, PICTURE_FILE, write_page
 from dragoman.lab.run_experiment import experiment_names, run_experiment
 from dragoman.layers.positions import Positions
 
-SLOW = {"attention-explains", "beam-length", "fixed-vector", "label-smoothing", "layer-costs"}
+SLOW = {
+    "attention-explains",
+    "beam-length",
+    "causal-mask",
+    "coreference",
+    "exposure-bias",
+    "fixed-vector",
+    "head-learning",
+    "label-smoothing",
+    "layer-costs",
+    "long-distance",
+    "longer-sequences",
+    "memory-hops",
+    "neighbours",
+    "norm-place",
+    "previous-word",
+    "residuals",
+    "salience",
+    "score-functions",
+    "several-heads",
+    "source-reversed",
+    "warm-up",
+    "word-senses",
+}
 
 
 @pytest.mark.parametrize(

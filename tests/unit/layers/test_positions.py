@@ -74,6 +74,12 @@ def test_a_sequence_that_is_too_long_is_refused_with_the_mend(layout: Layout, st
         positions(start, length)
 
 
+def test_rotary_positions_and_none_add_nothing() -> None:
+    for layout in ("rotary", "none"):
+        assert not Positions(layout, 11, 6)(3, 4).any()
+        assert Positions(layout, 11, 6).state_dict() == {}
+
+
 def test_only_learned_positions_are_saved_and_trained() -> None:
     for layout in LAYOUTS[:2]:
         assert Positions(layout, 11, 6).state_dict() == {}

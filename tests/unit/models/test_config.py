@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.config import Config
-from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.config import FAMILIES, ConvolutionalConfig, ModelConfig, RecurrentConfig, TransformerConfig
 
 VOCABULARIES = {"source_vocabulary": 31, "target_vocabulary": 31}
 
@@ -19,6 +19,10 @@ def transformer(**changes: Any) -> TransformerConfig:
 
 def recurrent(**changes: Any) -> RecurrentConfig:
     return RecurrentConfig.model_validate(VOCABULARIES | changes)
+
+
+def convolutional(**changes: Any) -> ConvolutionalConfig:
+    return ConvolutionalConfig.model_validate(VOCABULARIES | changes)
 
 
 def test_the_defaults_are_the_papers_base_model() -> None:
@@ -48,7 +52,8 @@ def test_widths_of_a_head_are_given_or_derived() -> None:
         ({"dropout": -0.1}, r"dropout\n.*greater than or equal to 0"),
         ({"num_heads": 0}, r"num_heads\n.*greater than or equal to 1"),
         ({"norm_epsilon": 0.0}, r"norm_epsilon\n.*greater than 0"),
-        ({"positions": "rotary"}, r"positions\n.*'sinusoidal', 'sinusoidal-halves' or 'learned'"),
+        ({"positions": "alibi"}, r"positions\n.*'sinusoidal', 'sinusoidal-halves', 'learned', 'rotary' or 'none'"),
+        ({"positions": "rotary", "d_k": 5}, "d_k is 5: give an even d_k"),
     ],
     ids=str,
 )
@@ -69,6 +74,7 @@ def test_what_the_messages_propose_is_accepted() -> None:
         ({"d_model": 511}, "d_model 511 is odd"),
         ({"locality": "local-p"}, "local-p does not fit context: bahdanau"),
         ({"score": "dot"}, "score: dot does not work with context: bahdanau"),
+        ({"context": "luong", "score": "location", "locality": "local-m"}, "score: location is a weight for each"),
         ({"context": "luong"}, "context: luong: use score: dot, general or concat"),
         ({"tie": "all", "target_vocabulary": 37}, "vocabulary sizes, not 31 and 37: use `tie"),
     ],
@@ -90,7 +96,9 @@ def test_a_config_is_frozen() -> None:
         config.d_model = 256  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("config", [transformer(d_k=16), recurrent(cell="lstm")], ids=lambda config: config.family)
+@pytest.mark.parametrize(
+    "config", [transformer(d_k=16), recurrent(cell="lstm"), convolutional()], ids=lambda config: config.family
+)
 def test_a_config_survives_json_and_its_family_says_what_it_is(config: ModelConfig) -> None:
     read = TypeAdapter[ModelConfig](ModelConfig).validate_json(config.model_dump_json())
     assert type(read) is type(config)
@@ -98,11 +106,11 @@ def test_a_config_survives_json_and_its_family_says_what_it_is(config: ModelConf
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValidationError, match="'transformer', 'recurrent'"):
-        TypeAdapter[ModelConfig](ModelConfig).validate_python(VOCABULARIES | {"family": "convolutional"})
+    with pytest.raises(ValidationError, match="'transformer', 'recurrent', 'convolutional'"):
+        TypeAdapter[ModelConfig](ModelConfig).validate_python(VOCABULARIES | {"family": "lstmn"})
 
 
-@pytest.mark.parametrize("kind", [TransformerConfig, RecurrentConfig])
+@pytest.mark.parametrize("kind", FAMILIES.values())
 def test_every_field_is_documented(kind: type[Config]) -> None:
     undocumented = [name for name, field in kind.model_fields.items() if not field.description and name != "family"]
     assert undocumented == []

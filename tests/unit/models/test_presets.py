@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.models.config import RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.presets import PRESETS, Printed, find_preset, preset
 
 TABLE_3 = {  # the paper's columns: N, d_model, d_ff, h, d_k, d_v, P_drop; PPL, BLEU, params in millions
@@ -80,6 +80,7 @@ def test_small_models_are_made_for_cpus() -> None:
         ("luong-dot", "lstm", 4, 1000, "luong", "dot", "global"),
         ("luong-general", "lstm", 4, 1000, "luong", "general", "global"),
         ("luong-concat", "lstm", 4, 1000, "luong", "concat", "global"),
+        ("luong-location", "lstm", 4, 1000, "luong", "location", "global"),
         ("luong-local-m", "lstm", 4, 1000, "luong", "general", "local-m"),
         ("luong-local-p", "lstm", 4, 1000, "luong", "general", "local-p"),
     ],
@@ -92,6 +93,20 @@ def test_a_model_before_the_paper_has_the_sizes_of_its_own_paper(
     assert (config.cell, config.num_layers, config.d_embedding) == (cell, num_layers, d_embedding)
     assert (config.context, config.score, config.locality) == (context, score, locality)
     assert (config.d_model, config.bidirectional) == (1000, name == "bahdanau")
+    assert config.reverse_source == (name == "sutskever")
+
+
+def test_modern_is_base_with_what_came_later() -> None:
+    config, base = preset("modern"), preset("paper-base")
+    assert config == base.model_copy(update={"norm": "pre", "positions": "rotary", "activation": "swish"})
+
+
+def test_convs2s_has_the_sizes_of_its_paper() -> None:
+    """Section 5.1: for English to Romanian, 20 layers on either side, all of width 512 and kernels of 3."""
+    config = preset("convs2s")
+    assert isinstance(config, ConvolutionalConfig)
+    assert (config.num_encoder_layers, config.num_decoder_layers, config.kernel_size) == (20, 20, 3)
+    assert (config.d_model, config.d_embedding, config.weight_norm) == (512, 512, True)
 
 
 def test_every_preset_says_what_it_is_in_a_line_that_fits_its_table() -> None:
@@ -110,7 +125,7 @@ def test_a_name_that_is_nearly_right_is_answered_with_the_nearest(wrong: str, me
 
 
 def test_a_name_like_no_other_is_answered_with_all_of_them() -> None:
-    with pytest.raises(ValueError, match=r"unknown preset 'xyzzy': choose one of paper-base, .*, luong-local-p"):
+    with pytest.raises(ValueError, match=r"unknown preset 'xyzzy': choose one of paper-base, .*, convs2s"):
         preset("xyzzy")
 
 

@@ -19,15 +19,24 @@ DECODERS: dict[str, dict[str, Any]] = {
     "luong-dot": {"context": "luong", "score": "dot"},
     "luong-general": {"context": "luong", "score": "general"},
     "luong-concat": {"context": "luong", "score": "concat"},
+    "luong-location": {"context": "luong", "score": "location", "max_locations": 9},
+    "luong-cosine": {"context": "luong", "score": "cosine"},
+    "luong-biased": {"context": "luong", "score": "biased-general"},
+    "luong-activated": {"context": "luong", "score": "activated-general"},
     "luong-unfed": {"context": "luong", "score": "general", "input_feeding": False},
     "luong-local-m": {"context": "luong", "score": "dot", "locality": "local-m"},
     "luong-local-p": {"context": "luong", "score": "general", "locality": "local-p"},
 }
+OF_PAPERS = ["first", "every", "bahdanau", "luong-general", "luong-local-p"]
 ATTENDING = [name for name in DECODERS if name not in ("first", "every")]
 GLOBAL = [name for name in ATTENDING if "local" not in name]
 every_decoder = pytest.mark.parametrize("decoder", DECODERS)
 every_kind = pytest.mark.parametrize(
-    ("decoder", "cell", "num_layers"), list(product(DECODERS, ("gru", "lstm"), (1, 2)))
+    ("decoder", "cell", "num_layers"),
+    [
+        *product(OF_PAPERS, ("gru", "lstm", "tanh"), (1, 2)),
+        *((name, "gru", 2) for name in DECODERS if name not in OF_PAPERS),
+    ],
 )
 exactly = {"rtol": 0.0, "atol": 1e-10}
 
@@ -92,6 +101,25 @@ def test_an_encoder_may_read_forwards_only(decoder: str) -> None:
 
 
 @every_decoder
+def test_a_reversed_source_is_the_same_model_reading_the_tokens_in_reverse(decoder: str) -> None:
+    plain, reversing = make(decoder), make(decoder, reverse_source=True)
+    source, target = sentences(5, 8, 1), targets(3, 4)
+    backwards = source.clone()
+    backwards[0, :4], backwards[1, :7] = source[0, :4].flip(0), source[1, :7].flip(0)
+    memory, expected = reversing.encode(source), plain.encode(backwards)
+    for layer, other in zip(memory.layers, expected.layers, strict=True):
+        torch.testing.assert_close(layer, other, **exactly)
+    if "loc" not in decoder:  # the order is nothing that other attention sees
+        torch.testing.assert_close(reversing(source, target), plain(backwards, target), **exactly)
+    if memory.seen is not None and expected.seen is not None:  # and each vector stands where its token does
+        torch.testing.assert_close(memory.seen.value[1, 0, :7].flip(0), expected.seen.value[1, 0, :7], **exactly)
+        torch.testing.assert_close(memory.seen.value[:, :, 7:], expected.seen.value[:, :, 7:], **exactly)
+    torch.testing.assert_close(stepped(reversing, source, target), reversing(source, target), **exactly)
+    alone = reversing(source[:1, :5], target[:1])
+    torch.testing.assert_close(alone, reversing(source, target)[:1], **exactly)
+
+
+@every_decoder
 def test_the_order_of_the_batch_is_the_order_of_the_scores(decoder: str) -> None:
     model, order = make(decoder), torch.tensor([2, 0, 3, 1])
     source, target = sentences(3, 8, 5, 7), targets(4, 6)
@@ -105,7 +133,7 @@ def test_the_scores_depend_on_the_source(decoder: str) -> None:
     assert not torch.allclose(model(one, target), model(other, target), atol=1e-6)
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", ["gru", "lstm", "tanh"])
 @every_decoder
 def test_selected_rows_go_on_as_they_would_have(decoder: str, cell: str) -> None:
     model, rows = make(decoder, cell=cell, num_layers=2), torch.tensor([2, 0, 2, 2])
@@ -250,9 +278,9 @@ def test_a_map_to_the_tied_width_exists_only_where_widths_differ(d_model: int) -
     assert isinstance(make("luong-dot", d_model=d_model, bidirectional=False).decoder.readout, nn.Identity)
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", ["gru", "lstm", "tanh"])
 def test_cells_begin_as_written_down(cell: str) -> None:
-    model, num_gates = make("bahdanau", cell=cell, num_layers=2), {"gru": 3, "lstm": 4}[cell]
+    model, num_gates = make("bahdanau", cell=cell, num_layers=2), {"gru": 3, "lstm": 4, "tanh": 1}[cell]
     cells = [part for part in model.modules() if isinstance(part, nn.RNNBase | nn.RNNCellBase)]
     assert len(cells) == 4
     for name, parameter in (named for part in cells for named in part.named_parameters()):

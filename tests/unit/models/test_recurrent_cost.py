@@ -23,6 +23,10 @@ DECODERS: list[dict[str, object]] = [
     {"context": "luong", "score": "dot"},
     {"context": "luong", "score": "general", "input_feeding": False},
     {"context": "luong", "score": "concat", "locality": "local-m"},
+    {"context": "luong", "score": "location", "max_locations": 12},
+    {"context": "luong", "score": "cosine", "locality": "local-m"},
+    {"context": "luong", "score": "biased-general"},
+    {"context": "luong", "score": "activated-general"},
     {"context": "luong", "score": "general", "locality": "local-p"},
 ]
 every_decoder = pytest.mark.parametrize("decoder", DECODERS, ids=str)
@@ -32,6 +36,7 @@ every_stack = pytest.mark.parametrize(
         {"cell": "gru", "num_layers": 1, "bidirectional": True},
         {"cell": "gru", "num_layers": 3, "bidirectional": False},
         {"cell": "lstm", "num_layers": 2, "bidirectional": True},
+        {"cell": "tanh", "num_layers": 2, "bidirectional": True},
     ],
     ids=str,
 )

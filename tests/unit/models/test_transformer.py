@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from dragoman.attention.attend import Attend
+from dragoman.attention.multihead import MultiHead
 from dragoman.layers.dropout import Dropout
 from dragoman.models.config import TransformerConfig
 from dragoman.models.transformer import Transformer, TransformerMemory, TransformerState
@@ -30,6 +31,8 @@ SHAPES: list[dict[str, Any]] = [
     {"positions": "learned"},
     {"positions": "sinusoidal-halves", "attention_bias": True},
     {"d_k": 2, "d_v": 8},
+    {"positions": "rotary", "d_k": 4},
+    {"positions": "none"},
 ]
 
 
@@ -90,6 +93,20 @@ def test_a_step_leaves_the_state_it_came_from_as_it_was() -> None:
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize(("positions", "sees_order"), [("sinusoidal", True), ("rotary", True), ("none", False)])
+def test_positions_make_the_encoder_see_the_order(positions: str, sees_order: bool) -> None:
+    model, order = made(positions=positions, d_k=4), torch.tensor([3, 0, 2, 1])
+    source = torch.randint(NUM_SPECIALS, 19, (2, 4))
+    moved = model.encode(source[:, order]).hidden
+    assert torch.allclose(moved, model.encode(source).hidden[:, order], atol=1e-5) != sees_order
+
+
+def test_rotary_positions_turn_self_attention_alone() -> None:
+    model = made(positions="rotary", d_k=4)
+    turning = {name for name, part in model.named_modules() if isinstance(part, MultiHead) and part.rotary}
+    assert turning == {"encoder.layers.0.self_attention", *(f"decoder.layers.{i}.self_attention" for i in range(2))}
+
+
 def test_a_position_does_not_see_what_comes_after_it() -> None:
     model = made()
     source, target = drawn()

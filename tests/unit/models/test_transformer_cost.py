@@ -45,8 +45,9 @@ def counted(counter: FlopCounterMode, *names: str) -> int:
     return sum(sum(ops.values()) for path, ops in counter.get_flop_counts().items() if path.endswith(tuple(ends)))
 
 
-def test_forward_flops_are_those_torch_counts() -> None:
-    config, model = make()
+@pytest.mark.parametrize("changes", [{}, {"positions": "rotary", "d_k": 6}], ids=str)
+def test_forward_flops_are_those_torch_counts(changes: dict[str, object]) -> None:
+    config, model = make(**changes)
     with FlopCounterMode(display=False) as counter:
         model(*pair())
     assert cost.forward_flops(config, SOURCE, TARGET) == counter.get_total_flops()

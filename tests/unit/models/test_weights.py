@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dragoman.models.build import build
-from dragoman.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from dragoman.models.config import ConvolutionalConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from dragoman.models.cost import parameters
 from dragoman.models.weights import freeze_parts, load_weights, weights_of
 
@@ -25,6 +25,9 @@ CONFIGS: dict[str, ModelConfig] = {
     "bahdanau": RecurrentConfig(d_model=14, d_embedding=6, **SIZES),
     "luong, tied": RecurrentConfig(
         d_model=14, d_embedding=14, cell="lstm", context="luong", score="general", tie="all", **SIZES
+    ),
+    "convs2s": ConvolutionalConfig(
+        d_model=14, d_embedding=6, num_encoder_layers=2, num_decoder_layers=1, max_positions=9, **SIZES
     ),
 }
 
@@ -88,4 +91,4 @@ def test_every_parameter_belongs_to_one_part_that_can_be_frozen(name: str) -> No
     num_tables = {"tied": 1, "luong, tied": 1}.get(name, 2)
     assert len(frozen["embeddings"]) == num_tables  # learned positions and a separate projection are not among them
     assert all(part.startswith("encoder.") for part in frozen["encoder"])
-    assert ("projection.tokens.weight" in frozen["decoder"]) == (name in ("untied, learned", "bahdanau"))
+    assert ("projection.tokens.weight" in frozen["decoder"]) == (name in ("untied, learned", "bahdanau", "convs2s"))

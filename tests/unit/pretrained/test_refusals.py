@@ -27,6 +27,10 @@ from dragoman.pretrained.position_tables import position_table
         ({"activation_function": "gelu_new"}, "activation gelu_new is unknown"),
         ({"eos_token_id": 5}, "eos_token_id 5 is not the id of </s>, 0"),
         ({"decoder_start_token_id": 9_999}, "decoder_start_token_id 9999 is not an id"),
+        ({"alignment_heads": [[2, 3]]}, "3 decoder layers of 3 heads, counted from 0"),
+        ({"alignment_heads": [[-1, 0]]}, "3 decoder layers of 3 heads, counted from 0"),
+        ({"alignment_heads": [2, 0]}, "not pairs of layer and head"),
+        ({"alignment_heads": [[2, 0]], "alignment_rows": "both"}, "not pairs of layer and head"),
         ({"vocab_size": 30}, "but the model has 30 ids"),
     ],
     ids=str,
@@ -191,6 +195,7 @@ def test_a_language_tag_is_chosen_by_its_code(words: Words, tmp_path: Path) -> N
 def test_a_licence_is_found_in_the_readme(files: MarianFiles, tmp_path: Path) -> None:
     head = "---\nlanguage: en\nlicense: cc-by-4.0\n---\nlicense: none\n"
     model = read_package(files.hugging_face(tmp_path / "one", readme=head))
-    assert (model.origin.licence, model.alignment_layer) == ("cc-by-4.0", None)
-    assert read_package(files.hugging_face(tmp_path / "two", readme="* model: transformer-align")).alignment_layer == 2
+    assert (model.origin.licence, model.alignment_heads) == ("cc-by-4.0", ())
+    (head,) = read_package(files.hugging_face(tmp_path / "two", readme="* model: transformer-align")).alignment_heads
+    assert (head.layer_number, head.head, head.rows) == (2, 0, "written")
     assert json.loads((tmp_path / "two" / "config.json").read_text())["decoder_layers"] == 3

@@ -188,13 +188,17 @@ def test_every_recipe_loads_is_named_by_its_file_and_dumps(
 
 
 def test_the_promised_recipes_are_there() -> None:
-    earlier = {"multi30k-en-de-bahdanau", "multi30k-en-de-luong-general"}
+    earlier = {"multi30k-en-de-bahdanau", "multi30k-en-de-luong-general", "multi30k-en-de-convs2s"}
     assert {path.stem for path in RECIPES} == {
         "multi30k-en-de",
         *earlier,
         "en-de-general",
         "de-en-general",
         "dates",
+        "g2p",
+        "parsing",
+        "scan",
+        "scan-length",
         *PAPER,
     }
 

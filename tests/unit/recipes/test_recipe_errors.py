@@ -88,7 +88,7 @@ def errors_of(text: str, *overrides: str) -> list[str]:
         ("model: {attention_bias: yes}", "r.yaml:5: model.attention_bias: ..."),
         ("model: {norm: layer}", "r.yaml:5: model.norm: ..."),
         (
-            "model: {family: convolutional}",
+            "model: {family: lstmn}",
             "r.yaml:5: model.family: ...",
         ),
         ("training:", "r.yaml:5: training: ..."),
@@ -195,6 +195,10 @@ def errors_of(text: str, *overrides: str) -> list[str]:
         (
             "validation: {samples: 5, max_pairs: 4}",
             "r.yaml:5: validation.samples: ...",
+        ),
+        (
+            "training: {stop: {metric: per}}",
+            "r.yaml:5: training.stop.metric: ...add it to validation.metrics",
         ),
         (
             "card: {corpora: {trian: {}}}",

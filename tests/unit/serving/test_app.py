@@ -14,6 +14,7 @@ from dragoman.serving.app import KEYLESS, PAGE, create_app
 from dragoman.serving.config import Limits
 from dragoman.serving.errors import LibreTranslateError, ProblemDetails
 from dragoman.serving.keys import ApiKey, generate_key
+from dragoman.serving.prometheus import Metrics
 
 SITE = "https://example.org"
 
@@ -96,6 +97,8 @@ NAMES = {
     "dragoman_engine_cancellations",
     "dragoman_model_changes",
     "dragoman_model_info",
+    "dragoman_characters",
+    "dragoman_build_info",
 }
 
 
@@ -123,6 +126,28 @@ def test_metrics_have_prometheus_format_and_fixed_names(idle: ServiceHarness) ->
     assert families["dragoman_engines"].samples[0].value == 1
     idle.pool.engines[0].is_leaving = True
     assert idle.metrics.registry.get_sample_value("dragoman_engines") == 0
+    counters = {name for name, family in families.items() if family.type == "counter"}
+    assert {f"dragoman_{name}" for name in ("engine_restarts", "engine_cancellations", "model_changes")} <= counters
+
+
+def test_refusals_and_reloads_are_there_before_the_first_one() -> None:
+    """An alert on a rate does not see a counter that appears with its first event."""
+    registry = Metrics().registry
+    for reason in ("busy", "limited", "toolarge", "invalid", "broken"):
+        assert registry.get_sample_value("dragoman_refusals_total", {"reason": reason}) == 0
+    for outcome in ("done", "failed"):
+        assert registry.get_sample_value("dragoman_reloads_total", {"outcome": outcome}) == 0
+
+
+def test_metrics_need_a_key_that_may_read_them(idle: ServiceHarness) -> None:
+    idle.pool.models = {"toy": model_info()}
+    (customer, customers), (prometheus, own) = generate_key(), generate_key()
+    app = idle.create_app([ApiKey(name="shop", sha256=customers), ApiKey(name="us", sha256=own, metrics=True)])
+
+    def status(key: str) -> int:
+        return idle.request("GET", "/metrics", app, headers={"x-api-key": key}).status_code
+
+    assert [status(key) for key in (customer, prometheus, "wrong")] == [403, 200, 401]
 
 
 @pytest.mark.slow
@@ -145,6 +170,20 @@ def test_requests_batches_and_tokens_are_counted(small: ServiceHarness) -> None:
     assert small.post("/v1/translate", texts="a", model="none").status_code == 404
     assert [after - old for after, old in zip(counted(), before, strict=True)] == [1, 1, 1, 2, 2, 0]
     assert value("dragoman_target_tokens_total") - tokens >= 8
+
+
+@pytest.mark.slow
+def test_characters_are_counted_by_model_and_key(small: ServiceHarness) -> None:
+    key, sha256 = generate_key()
+    app = small.create_app([ApiKey(name="counted", sha256=sha256)])  # other tests use other keys
+
+    def post(**content: Any) -> int:
+        headers = {"x-api-key": key}
+        return small.request("POST", "/v1/translate", app, json=content, headers=headers).status_code
+
+    assert [post(texts=["two red dogs."]), post(texts="a", model="none")] == [200, 404]
+    labels = {"model": next(iter(small.service.models)), "key": "counted"}
+    assert small.metrics.registry.get_sample_value("dragoman_characters_total", labels) == 13
 
 
 def test_an_unknown_path_does_not_become_a_label(idle: ServiceHarness) -> None:

@@ -99,7 +99,7 @@ def test_a_killed_engine_is_replaced_and_its_sentences_are_answered(tiny: Path) 
             {"event": "engine lost", "level": "warning", "code": -9, "pieces": 3, "requests": ["shop-1"]},
             {"event": "engine started", "level": "info", "restarts": 1},
         ]
-        assert harness.metrics.registry.get_sample_value("dragoman_engine_restarts") == 1.0
+        assert harness.metrics.registry.get_sample_value("dragoman_engine_restarts_total") == 1.0
 
 
 def test_with_two_engines_every_request_is_answered_when_one_dies(tiny: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_model_staged_in_the_folder_goes_live_only_by_a_reload(folder: Path, o
         assert harness.options() != old
         (event,) = [line for line in harness.events if line["event"] == "model changed"]
         assert (event["before"], event["after"]) == (old.sha256, harness.options().sha256)
-        assert harness.metrics.registry.get_sample_value("dragoman_model_changes") == 1.0
+        assert harness.metrics.registry.get_sample_value("dragoman_model_changes_total") == 1.0
 
     with open_harness({"tiny": folder}) as harness:
         harness.run(work(harness))

@@ -16,6 +16,7 @@ from dragoman.serving.middleware import handle_error
 STATUSES = {
     errors.InvalidRequestError: (400, "mistaken"),
     errors.UnknownKeyError: (401, "unknownkey"),
+    errors.ForbiddenError: (403, "forbidden"),
     errors.UnknownModelError: (404, "unknownmodel"),
     errors.TooLargeError: (413, "toolarge"),
     errors.QuotaError: (429, "limited"),
@@ -31,7 +32,7 @@ def respond(error: Exception, path: str) -> httpx.Response:
     async def fail(number: int = 0) -> None:
         raise error
 
-    for route in ("/v1/translate", "/translate"):
+    for route in ("/v1/translate", "/translate", "/v2/translate"):
         app.post(route)(fail)
     for kind in (RejectedError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle_error)
@@ -86,6 +87,21 @@ def test_errors_of_the_framework_have_the_same_shape(path: str, status: int, det
     elsewhere = respond(AssertionError("not reached"), path.removeprefix("/v1"))
     assert elsewhere.status_code == status
     assert elsewhere.json()["error"].startswith(detail)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.UnknownKeyError("no"), 403),
+        (errors.QuotaError("no"), 429),
+        (errors.ExhaustedQuotaError("no"), 456),
+        (errors.OverloadedError("no"), 429),
+        (errors.TooLargeError("no"), 413),
+    ],
+)
+def test_errors_on_the_routes_of_deepl_have_its_status_and_shape(error: errors.RejectedError, status: int) -> None:
+    response = respond(error, "/v2/translate")
+    assert (response.status_code, response.json()) == (status, {"message": "no"})
 
 
 def test_headers_of_a_framework_error_are_kept() -> None:

@@ -62,6 +62,62 @@ def test_the_language_can_be_found_out(demo: ServiceHarness) -> None:
     assert several["detectedLanguage"] == [one["detectedLanguage"]] * 2
 
 
+FRENCH = "Bonjour tout le monde, comment allez-vous ?"
+
+
+def test_a_text_in_the_target_language_stays_as_it_is(demo: ServiceHarness) -> None:
+    german = "Das  Haus ist alt,\n und der Hund schläft im Garten."
+    found = translated(demo, q=german, source="auto", alternatives=1)
+    assert (found["translatedText"], found["alternatives"]) == (german, [german])
+    assert found["detectedLanguage"]["language"] == "de"
+    assert found["detectedLanguage"]["confidence"] > 90
+    assert translated(demo, q=german, source="de")["translatedText"] == german
+    page = '<p class="a">Das <b>Haus</b> ist alt &amp; der Hund schläft im <i>Garten</i>.<br></p>'
+    assert translated(demo, q=page, source="auto", format="html")["translatedText"] == page
+
+
+def test_a_text_in_another_language_is_refused_unless_the_source_is_given(demo: ServiceHarness) -> None:
+    refused = demo.post("/translate", q=FRENCH, source="auto", target="de")
+    assert (refused.status_code, list(refused.json())) == (404, ["error"])
+    assert "French" in refused.json()["error"]
+    assert demo.post("/translate", q=FRENCH, source="en", target="de").status_code == 200
+    assert translated(demo, q="Two dogs.", source="auto")["detectedLanguage"]["language"] == "en"  # too short to tell
+
+
+def test_suggestions_are_disabled(idle: ServiceHarness) -> None:
+    answer = idle.request("POST", "/suggest", data={"q": "a", "s": "b", "source": "en", "target": "de"})
+    assert (answer.status_code, list(answer.json())) == (403, ["error"])
+    assert idle.request("GET", "/frontend/settings").json()["suggestions"] is False
+
+
+WEBLATE = {"q": "Where is the [X26X]?", "source": "en", "target": "de", "format": "text"}
+WAGTAIL = {"q": ['Where is the <a id="a1">station</a>?', "Two dogs."], "source": "en", "target": "de", "format": "html"}
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+@pytest.mark.parametrize("how", ["json", "data", "files"])
+def test_weblate_and_wagtail_localize_are_answered(demo: ServiceHarness, has_keys: bool, how: str) -> None:
+    """As in weblate/machinery/libretranslate.py and wagtail_localize/machine_translators/libretranslate.py.
+
+    Both may send an empty key.
+    """
+    key, sha256 = generate_key()
+    keys = [ApiKey(name="shop", sha256=sha256)] if has_keys else None
+    app = demo.create_app(keys, Limits(wait=60, seconds=60))
+    known = key if has_keys else ""
+
+    def send(content: dict[str, Any], api_key: str) -> Any:
+        content = {**content, "api_key": api_key}
+        form = {name: (None, value) for name, value in content.items()} if how == "files" else content
+        return demo.request("POST", "/translate", app, **{how: form})
+
+    assert {one["code"] for one in demo.request("GET", "/languages", app).json()} == {"en", "de"}
+    assert "[X26X]" in send(WEBLATE, known).json()["translatedText"]
+    if how == "json":
+        assert send(WAGTAIL, known).json()["translatedText"][0] == 'Wo ist der <a id="a1">Bahnhof</a>?'
+    assert send(WEBLATE, "wrong").status_code == (401 if has_keys else 200)
+
+
 def test_a_form_does_as_well(demo: ServiceHarness) -> None:
     (german,) = demo.translate("Über & out? 100% 🙂")
     form = {"q": "Über & out? 100% 🙂", "source": "en", "target": "de", "alternatives": "1", "unknown": "x"}

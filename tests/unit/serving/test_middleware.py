@@ -249,7 +249,7 @@ def test_a_route_that_crashes_is_logged_and_counted_with_its_status(idle: Servic
     middleware = ServiceMiddleware(breaks, replace(idle.service, limits=SMALL))
     with pytest.raises(RuntimeError, match=SECRET):
         idle.run(send_request(middleware, "GET", "/"))
-    assert [line["status"] for line in idle.log] == [500]
+    assert [(line["status"], line["level"]) for line in idle.log] == [(500, "error")]
     assert SECRET not in idle.log_text
     assert b'dragoman_requests_total{route="other",status="500"} 1.0' in idle.metrics.text()
     assert b"dragoman_requests_open 0.0" in idle.metrics.text()

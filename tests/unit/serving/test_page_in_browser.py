@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser
+from browser import AXE, CHROMIUM, LOOKS, Browser
 from service_process import ServiceProcess, start_service
 
 from dragoman.serving.keys import add_key
@@ -189,3 +189,26 @@ def test_it_fits_a_narrow_screen_and_a_wide_one(browser: Browser, service: Servi
         assert browser.run("document.documentElement.scrollWidth") <= width
     finally:
         browser.request("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, service: ServiceProcess, look: str) -> None:
+    with browser.look(look) as width:
+        ready(browser, service)
+        assert browser.violations() == []
+        typed(browser, "two red dogs. ten old houses.")
+        clicked(browser, "button")
+        translated(browser)
+        assert browser.violations() == []
+        assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+def test_tab_reaches_everything(browser: Browser, service: ServiceProcess) -> None:
+    ready(browser, service)
+    typed(browser, "two red dogs.")
+    clicked(browser, "button")
+    translated(browser)
+    names = browser.check_tour()
+    assert "Translate" in names
+    assert {"rote", "Hunde."} <= set(names)

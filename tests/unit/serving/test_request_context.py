@@ -60,11 +60,34 @@ def test_requests_without_a_known_key_are_rejected(idle: ServiceHarness, headers
     assert KEY not in answer.text
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/openapi.json"])
-def test_metrics_and_openapi_need_a_key_too(idle: ServiceHarness, path: str) -> None:
+DEEPL = [
+    *("POST /v2/translate", "GET /v2/usage", "POST /v2/usage", "GET /v2/languages", "POST /v2/languages"),
+    *("GET /v2/glossary-language-pairs", "GET /v2/glossaries", "POST /v2/glossaries", "GET /v2/glossaries/a"),
+    *("DELETE /v2/glossaries/a", "GET /v2/glossaries/a/entries", "GET /v3/glossaries", "POST /v3/glossaries"),
+    *("GET /v3/glossaries/a", "PATCH /v3/glossaries/a", "DELETE /v3/glossaries/a", "PUT /v3/glossaries/a/dictionaries"),
+    *("GET /v3/glossaries/a/entries?source_lang=en&target_lang=de",),
+    *("DELETE /v3/glossaries/a/dictionaries?source_lang=en&target_lang=de",),
+]
+
+
+@pytest.mark.parametrize("route", DEEPL)
+def test_every_route_of_deepl_needs_a_key(idle: ServiceHarness, route: str) -> None:
+    method, path = route.split()
+    terms = {"source_lang": "en", "target_lang": "de", "entries": "a\tb"}
+    content = {"text": "a", "name": "a", "dictionaries": [terms], **terms}
+    app = idle.create_app(KNOWN)
+    for headers in ({}, {"authorization": f"DeepL-Auth-Key {KEY}x"}):
+        answer = idle.request(method, path, app, headers=headers, json=content)
+        assert (answer.status_code, list(answer.json())) == (403, ["message"])
+    known = idle.request(method, path, app, headers={"authorization": f"DeepL-Auth-Key {KEY}"}, json=content)
+    assert known.status_code != 403
+
+
+@pytest.mark.parametrize(("path", "status"), [("/metrics", 403), ("/openapi.json", 200)])
+def test_metrics_and_openapi_need_a_key_too(idle: ServiceHarness, path: str, status: int) -> None:
     app = idle.create_app(KNOWN)
     assert idle.request("GET", path, app).status_code == 401
-    assert idle.request("GET", path, app, headers={"x-api-key": KEY}).status_code == 200
+    assert idle.request("GET", path, app, headers={"x-api-key": KEY}).status_code == status
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/health", "/health/live", "/health/ready"])
@@ -78,6 +101,7 @@ def test_there_is_no_other_route(idle: ServiceHarness) -> None:
     document = idle.request("GET", "/openapi.json", app, headers={"x-api-key": KEY}).json()
     assert sorted(document["paths"]) == [
         "/detect",
+        "/download_file/{name}",
         "/frontend/settings",
         "/health",
         "/health/live",
@@ -85,8 +109,20 @@ def test_there_is_no_other_route(idle: ServiceHarness) -> None:
         "/languages",
         "/metrics",
         "/translate",
+        "/translate_file",
         "/v1/models",
         "/v1/translate",
+        "/v2/glossaries",
+        "/v2/glossaries/{glossary_id}",
+        "/v2/glossaries/{glossary_id}/entries",
+        "/v2/glossary-language-pairs",
+        "/v2/languages",
+        "/v2/translate",
+        "/v2/usage",
+        "/v3/glossaries",
+        "/v3/glossaries/{glossary_id}",
+        "/v3/glossaries/{glossary_id}/dictionaries",
+        "/v3/glossaries/{glossary_id}/entries",
     ]
     for path in ("/docs", "/redoc", "/docs/oauth2-redirect", "/static/x", "/v1", "/v1/"):
         assert idle.request("GET", path, app).status_code == 404

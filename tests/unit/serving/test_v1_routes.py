@@ -114,8 +114,11 @@ def test_languages_choose_the_model_and_one_can_be_found_out(demo: ServiceHarnes
     assert translate(demo, texts=STATION, source="en", target="de").model.name == "demo"
     found = translate(demo, texts=STATION, source="auto", target="de")
     assert (found.detected, found.model.name) == ("en", "demo")
-    german = translate(demo, texts="Wo ist der Bahnhof?", source="auto")
-    assert german.detected == "en"  # the likeliest of those that can be read here
+    unclear = translate(demo, texts="Zwei Hunde.", source="auto")
+    assert unclear.detected == "en"  # the likeliest of those that can be read here
+    assert refused(demo, texts="Wo ist der Bahnhof?", source="auto")[0] == 404
+    german = translate(demo, texts="Wo ist der Bahnhof?", source="auto", target="de")
+    assert (german.detected, german.translations[0].text) == ("de", "Wo ist der Bahnhof?")
     assert refused(demo, texts=STATION, source="fr")[0] == 404
     assert refused(demo, texts=STATION, source="auto", target="fr")[0] == 404
 

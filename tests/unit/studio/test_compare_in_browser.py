@@ -2,10 +2,6 @@
 
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -13,7 +9,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 import torch
-from browser import CHROMIUM, CODES, Browser
+from browser import AXE, CHROMIUM, CODES, LOOKS, Browser
+from studio_process import open_studio
 from typer.testing import CliRunner
 
 from dragoman.bundle import Card, open_bundle, write_bundle
@@ -26,9 +23,7 @@ from dragoman.models.weights import weights_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
-PATIENCE_S = 120.0
 GOLDEN = Path(__file__).parents[2] / "golden"
-AXE = Path(__file__).parents[3] / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 TEXT = "two red dogs."
 CODES |= {key: ord(key.upper()) for key in "16rm"} | {"[": 219, "]": 221, ",": 188, ".": 190}
 
@@ -48,24 +43,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def studio(folders: dict[str, Path]) -> Iterator[str]:
     models = [f"{name}={folder}" for name, folder in folders.items()]
-    command = [sys.executable, "-m", "dragoman", "studio", *models, "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) in (0, -signal.SIGINT, 130)
+    with open_studio(*models) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def inspectors(folders: dict[str, Path]) -> dict[str, Inspector]:
     return {name: Inspector.load(folder) for name, folder in folders.items()}
-
-
-def until(browser: Browser, expression: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not browser.run(expression):
-        assert time.monotonic() < end, f"{expression}: {browser.run('document.body.innerText')}"
-        time.sleep(0.05)
 
 
 def opened(browser: Browser, address: str, **fields: object) -> None:
@@ -80,7 +64,7 @@ def opened(browser: Browser, address: str, **fields: object) -> None:
 
 
 def complete(browser: Browser) -> None:
-    until(browser, "document.querySelector('.compare[aria-busy=false]') !== null")
+    browser.until("document.querySelector('.compare[aria-busy=false]') !== null")
 
 
 def pressed(browser: Browser, *keys: str) -> None:
@@ -104,7 +88,7 @@ def tab_to(browser: Browser, condition: str) -> None:
 def tables(browser: Browser) -> list[np.ndarray]:
     """The numbers of A, B and A - B."""
     browser.run("document.querySelector('.compare details').open = true")
-    until(browser, "document.querySelectorAll('.compare table').length === 3")
+    browser.until("document.querySelectorAll('.compare table').length === 3")
     cells = "[...row.querySelectorAll('td')].map((one) => one.innerText)"
     rows = f"[...table.querySelectorAll('tbody tr')].map((row) => {cells})"
     found = browser.run(f"[...document.querySelectorAll('.compare table')].map((table) => {rows})")
@@ -215,27 +199,26 @@ def test_it_is_used_by_keys_alone_and_its_state_is_in_the_address(browser: Brows
     state = "&".join(f"{name}={value}" for name, value in fields.items())
     browser.request("Page.navigate", url="about:blank")
     browser.request("Page.navigate", url=f"{page}#{token}&model=deep&text={quote(TEXT)}&{state}")
-    until(browser, "document.querySelector('.trust') !== null && !document.querySelector('.busy')")
+    browser.until("document.querySelector('.trust') !== null && !document.querySelector('.busy')")
     pressed(browser, "6")
     complete(browser)
     assert "shorten the target" in browser.text("[role=alert]")  # the untrained model writes more than v1 takes
     tab_to(browser, "one.ariaLabel === 'Model B'")
     assert browser.run("document.activeElement.value") == "v1"
     browser.press("ArrowDown")
-    until(browser, "/other=recurrent/.test(location.hash)")
+    browser.until("/other=recurrent/.test(location.hash)")
     complete(browser)
     browser.press("ArrowUp")
-    until(browser, "/other=v1/.test(location.hash)")
+    browser.until("/other=v1/.test(location.hash)")
     complete(browser)
     tab_to(browser, "one.name === 'traced'")
     browser.press("ArrowRight")
-    until(browser, "/traced=other/.test(location.hash)")
+    browser.until("/traced=other/.test(location.hash)")
     complete(browser)
     if "words=1" in browser.run("location.hash"):
         browser.run("document.querySelector('.compare input[type=checkbox]').click()")
     pressed(browser, "]", ".", "r", "ArrowDown", "ArrowRight")
-    until(
-        browser,
+    browser.until(
         "/view=compare&model=deep&other=v1&traced=other.*kind=cross&layer=1&head=1&rows=read/.test(location.hash)",
     )
     line = browser.text(".compare .value")
@@ -244,18 +227,18 @@ def test_it_is_used_by_keys_alone_and_its_state_is_in_the_address(browser: Brows
     assert shown == [table[row, column] for table in tables(browser)]
     tab_to(browser, "one.className.includes('field') && one.ariaLabel.startsWith('B')")
     browser.press("ArrowDown")
-    until(browser, f"/cell={row + 1}.{column}(&|$)/.test(location.hash)")
+    browser.until(f"/cell={row + 1}.{column}(&|$)/.test(location.hash)")
     assert browser.text(".compare .value") != line
     state = browser.run("location.hash").removeprefix("#")
     line = browser.text(".compare .value")
     browser.request("Page.navigate", url="about:blank")
     browser.request("Page.navigate", url=f"{studio}&{state}")
     complete(browser)
-    until(browser, "document.querySelector('.compare .value') !== null")
+    browser.until("document.querySelector('.compare .value') !== null")
     assert browser.text(".compare .value") == line
     assert browser.run("location.hash").removeprefix("#") == state
     pressed(browser, "1")
-    until(browser, "document.querySelector('.trust') !== null")
+    browser.until("document.querySelector('.trust') !== null")
     assert re.search(r"^#model=deep&.*layer=1&head=1&rows=read", browser.run("location.hash"))
 
 
@@ -263,33 +246,27 @@ def test_one_model_has_nothing_to_compare_with(browser: Browser, address: str) -
     page, _, token = address.partition("#")
     browser.request("Page.navigate", url="about:blank")
     browser.request("Page.navigate", url=f"{page}#{token}&view=compare&text=Dogs.")
-    until(browser, "document.querySelector('.trust') !== null")
+    browser.until("document.querySelector('.trust') !== null")
     tabs = browser.run("[...document.querySelectorAll('nav[aria-label=Views] button')].map((one) => one.innerText)")
     assert "See" in tabs
     assert "Compare" not in tabs
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
-@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
-def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, studio: str, width: int, is_dark: bool) -> None:
-    browser.request("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
-    browser.request("Emulation.setEmulatedMedia", features=[scheme])
-    opened(browser, studio, other="deep", traced="own")
-    tables(browser)
-    assert browser.run("document.documentElement.scrollWidth") <= width
-    assert browser.run("document.querySelector('.compare .field').getBoundingClientRect().top") < (
-        450 if width > 1000 else 800
-    )
-    browser.run(AXE.read_text(encoding="utf-8") + ";0")
-    browser.run(
-        "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => { window.found = violations; }); 0"
-    )
-    until(browser, "window.found !== undefined")
-    summary = (
-        "found.map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html, failureSummary}) => html + failureSummary)])"
-    )
-    assert browser.run(summary) == []
-    browser.request("Emulation.setEmulatedMedia", features=[])
-    browser.request("Emulation.clearDeviceMetricsOverride")
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, studio: str, look: str) -> None:
+    with browser.look(look) as width:
+        opened(browser, studio, other="deep", traced="own")
+        assert browser.run("document.querySelector('.compare .field').getBoundingClientRect().top") < (
+            450 if width > 1000 else 800
+        )
+        tables(browser)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
+
+
+def test_tab_reaches_everything(browser: Browser, studio: str) -> None:
+    opened(browser, studio, other="deep")
+    names = browser.check_tour()
+    assert "Model B" in names
+    assert sum("heat map" in name or "arrow keys" in name for name in names) == 3

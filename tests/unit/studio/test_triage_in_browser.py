@@ -2,21 +2,16 @@
 
 import json
 import shlex
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, CODES, Browser
+from browser import AXE, CHROMIUM, CODES, LOOKS, Browser
 from typer.testing import CliRunner
 
 from dragoman.cli.main import app
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
-PATIENCE_S = 120.0
-AXE = Path(__file__).parents[3] / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 CODES |= {"8": ord("8"), "/": 191}
 SENTENCES = [
     "A dog sleeps.",
@@ -27,43 +22,24 @@ SENTENCES = [
 NUMBERS = "[...document.querySelectorAll('ol > li')].map((one) => +one.id.slice(5))"
 
 
-def until(browser: Browser, expression: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not browser.run(expression):
-        assert time.monotonic() < end, f"{expression}: {browser.run('document.body.innerText')}"
-        time.sleep(0.05)
-
-
 def opened(browser: Browser, address: str, fragment: str = "") -> None:
     page, _, token = address.partition("#")
     browser.request("Page.navigate", url="about:blank")
     browser.events.clear()
     browser.request("Page.navigate", url=f"{page}#{token}&view=triage{fragment}")
-    until(browser, "document.querySelector('textarea') !== null")
+    browser.until("document.querySelector('textarea') !== null")
 
 
 def ranked(browser: Browser, sentences: list[str]) -> None:
     text = json.dumps("\n".join(sentences))
     field = "document.querySelector('textarea')"
     browser.run(f"{field}.value = {text}; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")
-    until(browser, "!document.querySelector('form .primary').disabled")
+    browser.until("!document.querySelector('form .primary').disabled")
     browser.run("document.querySelector('form .primary').click()")
 
 
 def ready(browser: Browser) -> None:
-    until(browser, "document.querySelector('ol > li') !== null")
-
-
-@contextmanager
-def screen(browser: Browser, width: int, is_dark: bool = False) -> Iterator[None]:
-    browser.request("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=True)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
-    browser.request("Emulation.setEmulatedMedia", features=[scheme])
-    try:
-        yield
-    finally:
-        browser.request("Emulation.setEmulatedMedia", features=[])
-        browser.request("Emulation.clearDeviceMetricsOverride")
+    browser.until("document.querySelector('ol > li') !== null")
 
 
 def test_the_list_is_that_of_its_command(browser: Browser, address: str, tmp_path: Path) -> None:
@@ -100,13 +76,32 @@ def test_a_line_opens_see_and_back_returns_to_the_list(browser: Browser, address
     assert browser.run(NUMBERS) == [1, 2, 3, 4]
     browser.run("document.activeElement.blur()")
     browser.press("ArrowDown", "ArrowDown", "ArrowDown", "Tab", "Enter")
-    until(browser, "document.querySelector('figure canvas') !== null")
+    browser.until("document.querySelector('figure canvas') !== null")
     assert browser.run("document.querySelector('header input[type=text]').value") == SENTENCES[2]
     browser.run("history.back()")
     ready(browser)
-    until(browser, "document.activeElement.closest('li')?.id === 'line-3'")
+    browser.until("document.activeElement.closest('li')?.id === 'line-3'")
     assert browser.run(NUMBERS) == [1, 2, 3, 4]
     assert "sort=line" in browser.run("location.hash")
+
+
+def test_the_sentence_of_another_view_is_taken_over_unless_there_is_a_text(browser: Browser, address: str) -> None:
+    page, _, token = address.partition("#")
+    browser.request("Page.navigate", url="about:blank")
+    browser.request("Page.navigate", url=f"{page}#{token}&text=A%20dog%20sleeps.")
+    tab = "[...document.querySelectorAll('nav button')].find((one) => one.innerText === '{}')"
+    browser.until("document.querySelector('figure canvas') !== null")
+    field = "document.querySelector('textarea')"
+    for before, after in (("", "A dog sleeps."), ("Two dogs.", "Two dogs.")):
+        browser.run(f"{tab.format('Triage')}.click()")
+        browser.until(f"{field} !== null")
+        if before:
+            browser.run(f"{field}.value = {before!r}; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+            browser.run(f"{tab.format('See')}.click()")
+            browser.until(f"{field} === null")
+            browser.run(f"{tab.format('Triage')}.click()")
+            browser.until(f"{field} !== null")
+        assert browser.run(f"{field}.value") == after
 
 
 def test_the_filter_is_in_the_address_and_the_text_is_not(browser: Browser, address: str) -> None:
@@ -115,8 +110,8 @@ def test_the_filter_is_in_the_address_and_the_text_is_not(browser: Browser, addr
     ready(browser)
     for key in ("/", *"dog"):
         browser.request("Input.dispatchKeyEvent", type="keyDown", key=key, text=key, windowsVirtualKeyCode=ord(key))
-    until(browser, "document.querySelectorAll('ol > li').length === 2")
-    until(browser, "location.hash.includes('find=dog')")
+    browser.until("document.querySelectorAll('ol > li').length === 2")
+    browser.until("location.hash.includes('find=dog')")
     assert "parliament" not in browser.run("location.hash")
 
 
@@ -126,9 +121,9 @@ def test_a_text_file_is_read(browser: Browser, address: str, tmp_path: Path) -> 
     opened(browser, address)
     field = browser.request("Runtime.evaluate", expression="document.querySelector('input[type=file]')")["result"]
     browser.request("DOM.setFileInputFiles", files=[str(tmp_path / "a.txt")], objectId=field["objectId"])
-    until(browser, "document.querySelector('textarea').value === 'A dog sleeps.\\n\\nZwölf.\\n'")
+    browser.until("document.querySelector('textarea').value === 'A dog sleeps.\\n\\nZwölf.\\n'")
     browser.request("DOM.setFileInputFiles", files=[str(tmp_path / "latin.txt")], objectId=field["objectId"])
-    until(browser, "/latin.txt is not a text in UTF-8/.test(document.querySelector('[role=alert]')?.innerText)")
+    browser.until("/latin.txt is not a text in UTF-8/.test(document.querySelector('[role=alert]')?.innerText)")
     browser.run("document.querySelector('form .primary').click()")
     ready(browser)
     assert sorted(browser.run(NUMBERS)) == [1, 2, 3]
@@ -138,28 +133,31 @@ def test_a_text_file_is_read(browser: Browser, address: str, tmp_path: Path) -> 
 def test_a_long_text_can_be_cancelled(browser: Browser, address: str) -> None:
     opened(browser, address)
     ranked(browser, [f"A man with {number} dogs is walking down the street." for number in range(2000)])
-    until(browser, "document.querySelector('progress')?.value > 0")
+    browser.until("document.querySelector('progress')?.value > 0")
     browser.run("[...document.querySelectorAll('form button')].at(-1).click()")
-    until(browser, "document.querySelector('progress') === null")
+    browser.until("document.querySelector('progress') === null")
     ranked(browser, SENTENCES[:1])  # waits for the model, which the cancelled work leaves soon
     ready(browser)
     ranked(browser, ["A dog."] * 2001)
-    until(browser, "/2,001 lines are too many/.test(document.querySelector('[role=alert]')?.innerText)")
+    browser.until("/2,001 lines are too many/.test(document.querySelector('[role=alert]')?.innerText)")
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
-@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
-def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, address: str, width: int, is_dark: bool) -> None:
-    with screen(browser, width, is_dark):
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, address: str, look: str) -> None:
+    with browser.look(look) as width:
         opened(browser, address)
         ranked(browser, SENTENCES)
         ready(browser)
         browser.run("for (const one of document.querySelectorAll('.toggle, summary')) one.click(); 0")
         assert browser.run("document.documentElement.scrollWidth") <= width
-        browser.run(AXE.read_text(encoding="utf-8") + ";0")
-        kept = "{resultTypes: ['violations']}"
-        browser.run(f"axe.run(document, {kept}).then((all) => {{ window.found = all.violations; }}); 0")
-        until(browser, "window.found !== undefined")
-        parts = "nodes.slice(0, 3).map(({html, failureSummary}) => html + failureSummary)"
-        assert browser.run(f"found.map(({{id, nodes}}) => [id, {parts}])") == []
+        assert browser.violations() == []
+
+
+def test_tab_reaches_everything(browser: Browser, address: str) -> None:
+    opened(browser, address)
+    ranked(browser, SENTENCES)
+    ready(browser)
+    browser.run("for (const one of document.querySelectorAll('.toggle, summary')) one.click(); 0")
+    names = browser.check_tour()
+    assert sum("Score" in name for name in names) >= len(SENTENCES)

@@ -59,6 +59,17 @@ def test_separate_vocabularies_are_two_files_and_come_back_each_on_its_side(sepa
     assert (loaded.source.proto, loaded.target.proto) == (separate.source.proto, separate.target.proto)
 
 
+def test_symbols_with_signs_can_be_single_pieces() -> None:
+    commands, actions = ["turn left twice", "jump"] * 9, ["I_TURN_LEFT I_TURN_LEFT", "I_JUMP (NP )NP"] * 9
+
+    def pieces(split: bool) -> list[str]:
+        subwords = train_vocab(commands, actions, VocabConfig(size=320, split_by_script=split)).target
+        return [subwords.piece(int(token)) for token in subwords.encode(["I_TURN_LEFT )NP"]).ids]
+
+    assert pieces(split=False) == ["▁I_TURN_LEFT", "▁)NP", "</s>"]
+    assert len(pieces(split=True)) > 5
+
+
 def test_saving_replaces_the_vocabulary_that_was_there(joint: Vocab, separate: Vocab, tmp_path: Path) -> None:
     for vocab in (joint, separate, joint):
         vocab.save(tmp_path)

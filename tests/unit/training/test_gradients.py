@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.training.gradients import is_out_of_memory, split_batch
+from dragoman.training.gradients import split_batch
 from dragoman.training.loss import Objective
 from dragoman.training.trainer import Trainer
 
@@ -44,19 +44,6 @@ def test_rows_are_cut_evenly_and_none_is_lost(rows: int, pieces: int, sizes: lis
     assert [part[0].shape[0] for part in parts] == sizes
     assert torch.equal(torch.cat([part[0] for part in parts]), source)
     assert torch.equal(torch.cat([part[1] for part in parts]), target)
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (RuntimeError(WORDS), True),
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
-        (MemoryError(), True),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"), False),
-    ],
-)
-def test_what_torch_says_for_lack_of_memory_is_known(error: Exception, expected: bool) -> None:
-    assert is_out_of_memory(error) == expected
 
 
 def test_pieces_have_the_gradients_of_the_whole(trainer: Callable[..., Trainer]) -> None:

@@ -12,20 +12,22 @@ from torch import Tensor
 
 from dragoman.attention.tap import Tap
 from dragoman.models.build import build
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import FAMILIES, Family
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.training.config import LossConfig
 from dragoman.training.layer_execution import compile_layers, recompute_layers
 from dragoman.training.loss import Objective
 
 VOCABULARY = 19
+every_layered_family = pytest.mark.parametrize("family", ["transformer", "convolutional"])
 
 
-def model(dropout: float) -> Seq2Seq[Any, Any]:
+def model(dropout: float, family: Family = "transformer") -> Seq2Seq[Any, Any]:
     torch.manual_seed(3)
-    sizes = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_encoder_layers": 3, "num_decoder_layers": 2}
+    sizes = {"d_model": 8, "num_encoder_layers": 3, "num_decoder_layers": 2, "dropout": dropout}
+    sizes |= {"d_ff": 12, "num_heads": 2} if family == "transformer" else {"d_embedding": 6}
     vocabularies = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
-    return build(TransformerConfig(**vocabularies, **sizes, dropout=dropout))
+    return build(FAMILIES[family].model_validate(vocabularies | sizes))
 
 
 def batch(rows: int, length: int) -> tuple[Tensor, Tensor]:
@@ -50,8 +52,9 @@ def kept_bytes(compute: Callable[[], object]) -> int:
     return sum(sizes)
 
 
-def test_layers_computed_again_give_bitwise_the_same_gradients() -> None:
-    plain, again = model(0.3), model(0.3)
+@every_layered_family
+def test_layers_computed_again_give_bitwise_the_same_gradients(family: Family) -> None:
+    plain, again = model(0.3, family), model(0.3, family)
     recompute_layers(again.layers)
     (loss, expected), (other, found) = gradients(plain), gradients(again)
     assert loss == other
@@ -77,9 +80,10 @@ def test_layers_computed_again_can_be_tapped_without_gradients() -> None:
 
 
 @pytest.mark.slow
+@every_layered_family
 @pytest.mark.filterwarnings("ignore")  # of the compiler, about itself
 def test_compiled_layers_give_the_same_gradients_for_batches_of_any_shape(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    family: Family, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if request.config.getoption("--jaxtyping-packages"):  # run-time checks of shapes cannot be compiled
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", request.node.nodeid]
@@ -92,7 +96,7 @@ def test_compiled_layers_give_the_same_gradients_for_batches_of_any_shape(
         graphs.append(graph)
         return graph.forward
 
-    plain, compiled = model(0.0), model(0.0)
+    plain, compiled = model(0.0, family), model(0.0, family)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend, fullgraph=True))
     compile_layers(compiled.layers)
     for rows, length in ((4, 7), (3, 9), (6, 5), (5, 11)):

@@ -262,6 +262,15 @@ def test_the_first_validation_is_the_best_so_far_and_of_equals_the_one_with_the_
     assert best.is_beaten_by({"bleu": 7.1, "loss": 5.0}, "bleu")
 
 
+@pytest.mark.parametrize(
+    ("metric", "worse", "better"), [("per", 9.1, 8.9), ("wer", 9.1, 8.9), ("exact", 8.9, 9.1), ("f1", 8.9, 9.1)]
+)
+def test_an_error_rate_is_better_if_it_is_lower(metric: str, worse: float, better: float) -> None:
+    best = BestValidation({}, "update 1", {metric: 9.0, "loss": 3.0})
+    assert best.is_beaten_by({metric: better, "loss": 4.0}, metric)
+    assert not best.is_beaten_by({metric: worse, "loss": 2.0}, metric)
+
+
 def test_patience_ends_a_run_that_gets_no_better(trainer: Make) -> None:
     scores = iter([1.0, 3.0, 2.0, 3.0, 2.5, 9.0])
     made = trainer(

@@ -225,6 +225,15 @@ def test_an_element_takes_the_words_that_are_linked_to_it_and_not_a_stray_one() 
     assert html("a <b>b c</b> d e", lambda _: ("A B C D E F", links)) == "A <b>B C</b> D E F"
 
 
+def test_of_a_verb_in_two_parts_an_element_has_the_longer_and_no_words_of_others() -> None:
+    links = frozenset({(0, 0), (1, 1), (1, 4), (2, 2), (3, 3)})
+    bought = html("He <b>bought</b> a car", lambda _: ("Er hat ein Auto gekauft", links))
+    assert bought == "Er hat ein Auto <b>gekauft</b>"
+    links = frozenset({(0, 0), (1, 1), (2, 5), (3, 2), (4, 3), (5, 4)})
+    seen = html("He <b>has seen the big</b> dog", lambda _: ("Er hat den großen Hund gesehen", links))
+    assert seen == "Er <b>hat den großen</b> Hund gesehen"
+
+
 def test_an_element_without_links_is_put_beside_its_neighbours() -> None:
     assert html("a <b>b</b> c", lambda _: ("A C", frozenset({(0, 0), (2, 1)}))) == "A <b></b>C"
     assert html("a <b>b</b> c", lambda _: ("A B C", frozenset({(0, 0), (2, 2)}))) == "A <b>B</b> C"

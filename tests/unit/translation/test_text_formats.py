@@ -1,5 +1,6 @@
 """Markdown, subtitles and gettext files: only their text changes."""
 
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -137,6 +138,17 @@ def test_any_text_is_read_and_nothing_is_lost(parse: Callable[[str], MarkupDocum
     texts = [TextDocument.of(one) for one in document.texts]
     same = document.join([[LinkedSentence(span, one.text[slice(*span)]) for span in one.spans] for one in texts])
     assert Counter("".join(same.split())) >= Counter("".join(text.split()))
+
+
+@pytest.mark.parametrize("mark", ["`", "`a", "``a`"])
+def test_hostile_marks_of_code_take_little_time(mark: str) -> None:
+    begin = time.process_time()
+    parse_markdown("x " + mark * (30_000 // len(mark)))
+    assert time.process_time() - begin < 5
+
+
+def test_an_escaped_mark_before_code_is_text() -> None:
+    assert parse_markdown("one \\``two` dogs").texts == ["one \\`X1 dogs"]
 
 
 def test_the_structure_of_markdown_stays() -> None:

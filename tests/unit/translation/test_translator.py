@@ -26,7 +26,7 @@ NOUNS = ["dogs", "houses", "tables", "women"]
 WORDS = [*NOUNS, "two", "three", "four", "ten", "red", "green", "old", ".", ",", "!", "a", "b"]
 
 
-@pytest.fixture(scope="module", params=["v1", "v1-recurrent"])
+@pytest.fixture(scope="module", params=["v1", "v1-recurrent", "v1-convolutional"])
 def golden(request: pytest.FixtureRequest) -> Translator:
     return Translator.load(GOLDEN / request.param)
 

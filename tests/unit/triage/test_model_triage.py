@@ -31,7 +31,7 @@ def quiet(*_: object) -> None:
     pass
 
 
-@pytest.mark.parametrize("name", ["v1", "v1-recurrent", "demo"])
+@pytest.mark.parametrize("name", ["v1", "v1-recurrent", "v1-convolutional", "demo"])
 def test_what_is_measured_is_what_the_model_writes_and_what_a_trace_shows(name: str) -> None:
     model = triage_model(name)
     pairs = model.measure(SOURCES)

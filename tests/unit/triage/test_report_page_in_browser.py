@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, CODES, Browser
+from browser import AXE, CHROMIUM, CODES, LOOKS, Browser
 
 from dragoman.alignment.tokens import Tokens
 from dragoman.inspection.html_file import save_text
@@ -22,7 +22,6 @@ from dragoman.triage.text_flags import FlagRules
 Traced = Callable[..., Trace]
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
-AXE = Path(__file__).parents[3] / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE_S = 60.0
 CODES |= {"/": 191}
 PAIRS = [
@@ -213,15 +212,16 @@ def test_it_fits_a_narrow_screen_and_a_wide_one(browser: Browser, tmp_path: Path
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs npm ci in studio")
-@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
-def test_axe_finds_nothing(browser: Browser, tmp_path: Path, width: int, is_dark: bool) -> None:
-    with screen(browser, width, is_dark):
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, tmp_path: Path, look: str) -> None:
+    with browser.look(look) as width:
         shown(browser, tmp_path, [measured(PAIRS[0], -0.1, -2.5), *PAIRS[1:]] * 70, {1: "a.html"})
         browser.run("for (const one of document.querySelectorAll('.toggle, summary')) one.click(); 0")
-        browser.run(AXE.read_text(encoding="utf-8") + ";0")
-        kept = "{resultTypes: ['violations']}"
-        browser.run(f"axe.run(document, {kept}).then((all) => {{ window.found = all.violations; }}); 0")
-        until(browser, "window.found !== undefined")
-        parts = "nodes.slice(0, 3).map(({html, failureSummary}) => html + failureSummary)"
-        assert browser.run(f"found.map(({{id, nodes}}) => [id, {parts}])") == []
+        assert browser.violations() == []
+        assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+def test_tab_reaches_everything(browser: Browser, tmp_path: Path) -> None:
+    shown(browser, tmp_path, [measured(PAIRS[0], -0.1, -2.5), *PAIRS[1:]], {1: "a.html"})
+    browser.run("for (const one of document.querySelectorAll('.toggle, summary')) one.click(); 0")
+    assert "Open the trace of line 1" in browser.check_tour()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from dragoman.attention.tap import Sight, Tap
 from dragoman.decoding.decode_loop import require_eval
+from dragoman.device import device_of
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.vocab import BOS
 
@@ -73,7 +74,7 @@ def capture_row(
 ) -> RowCapture:
     """Capture one row of the named attention in a pass over a source and, if given, a target."""
     require_eval(model)
-    device = next(model.parameters(), torch.empty(0)).device
+    device = device_of(model)
     sights: list[Sight] = []
 
     def keep(sight: Sight) -> None:

@@ -11,6 +11,7 @@ from dragoman.alignment.tokens import Tokens
 from dragoman.attention.kinds import Kind
 from dragoman.attention.multihead import MultiHead
 from dragoman.inspection.explanation.attention_row import HeadArithmetic, InputToken, capture_row
+from dragoman.inspection.explanation.convolutional_steps import ConvolutionalArithmetic
 from dragoman.inspection.explanation.recurrent_steps import RecurrentArithmetic
 from dragoman.inspection.explanation.selection import (
     AttentionLayer,
@@ -26,6 +27,7 @@ from dragoman.inspection.inspector import Inspector
 from dragoman.inspection.labels import clean
 from dragoman.inspection.trace import ModelIdentity
 from dragoman.inspection.view import BEGIN, CAVEAT
+from dragoman.models.convolutional import MultiStepAttention
 from dragoman.text.vocab import BOS
 
 SCHEMA_VERSION: Final = 1
@@ -53,7 +55,7 @@ class Explanation:
     """The attention weights of all heads, as the model computed them."""
     recomputed: HeadArithmetic
     divisor: float
-    """The number by which the model divides the scores: √d_k, or 1 in a recurrent model."""
+    """The number by which the model divides the scores: √d_k, or 1 in other models than a Transformer."""
     steps: tuple[Step, ...]
 
     @property
@@ -136,8 +138,12 @@ def explain_row(
 ) -> Explanation:
     """Explain one head for one row of tokenized texts; the encoder has no target, which is then None."""
     model, tokens = inspector.model, written or read
-    is_multihead = isinstance(model.get_submodule(attention.name), MultiHead)
-    kind_of_arithmetic = MultiHeadArithmetic if is_multihead else RecurrentArithmetic
+    module = model.get_submodule(attention.name)
+    kind_of_arithmetic: type[MultiHeadArithmetic | RecurrentArithmetic | ConvolutionalArithmetic] = RecurrentArithmetic
+    if isinstance(module, MultiHead):
+        kind_of_arithmetic = MultiHeadArithmetic
+    elif isinstance(module, MultiStepAttention):
+        kind_of_arithmetic = ConvolutionalArithmetic
     watch, target_ids = kind_of_arithmetic.watch(attention), written.ids if written else None
     capture = capture_row(model, read.ids, target_ids, attention.name, choice.row, watch)
     number, reason = find_head(head, capture.weights, capture.visible)

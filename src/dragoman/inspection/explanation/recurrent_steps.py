@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from dragoman.attention.score import Additive, Concat
+from dragoman.attention.score import ActivatedGeneral, Additive, BiasedGeneral, Concat, Cosine, Location
 from dragoman.inspection.explanation import worksheet as ws
 from dragoman.inspection.explanation.attention_row import HeadArithmetic, InputToken, RowCapture, as_array
 from dragoman.inspection.explanation.selection import AttentionLayer
@@ -18,6 +18,21 @@ from dragoman.models.config import RecurrentConfig
 from dragoman.models.recurrent_attention import Predictive, RecurrentAttention
 from dragoman.models.recurrent_decoder import Luong, top
 from dragoman.models.seq2seq import Seq2Seq
+
+PAPERS: Final = {
+    "cosine": "Graves et al., 2014, section 3.3.1",
+    "biased-general": "Sordoni et al., 2016",
+    "activated-general": "Ma et al., 2017",
+}
+"""The papers of the scores that are neither Bahdanau's nor Luong's."""
+
+QUERIES: Final = {
+    "additive": "W s",
+    "concat": "W s",
+    "biased-general": "W s + b",
+    "cosine": "b s / |s|",
+}
+"""What each score makes of the state s; the others take it as it is."""
 
 
 class RecurrentArithmetic:
@@ -43,7 +58,21 @@ class RecurrentArithmetic:
         if isinstance(score, Additive | Concat):
             weight = score.query.weight if isinstance(score, Additive) else score.joint.weight[:, : len(query)]
             query, self.direction = as_array(weight) @ query, as_array(score.value.weight[0])
+        elif isinstance(score, BiasedGeneral):
+            query = as_array(score.query.weight) @ query + as_array(score.query.bias)
+        elif isinstance(score, Cosine):
+            query = query / np.linalg.norm(query) * math.exp(score.log_sharpness.item())
+        elif isinstance(score, Location):
+            keys = as_array(score.position.weight)[: len(keys)]
+            if len(keys) < len(self.source):
+                known = f"the location score knows {len(keys)} positions"
+                raise ValueError(f"the source has {len(self.source)} tokens, and {known}: give a shorter source")
         scores = keys @ query if self.direction is None else np.tanh(query + keys) @ self.direction
+        self.bias: float | None = None
+        """The bias that is added before tanh; None for scores without tanh over a product."""
+        if isinstance(score, ActivatedGeneral):
+            self.bias = score.bias.item()
+            scores = np.tanh(scores + self.bias)
         weights = ws.exact_softmax(scores, capture.visible)
         self.centre: float | None = None
         """The centre of the local-p attention window; None for other kinds of attention."""
@@ -66,12 +95,15 @@ class RecurrentArithmetic:
         yield self._describe_source(keys)
         yield self._describe_state(token)
         if kind != "dot":
-            query = () if kind == "general" else ("The state:", ws.vectors(("W s", now.query)))
-            blocks = (*query, "The source, at every position:", keys.vectors(now.keys))
-            yield ws.write_step(f"compare_{kind}", *blocks, section=self._section("section 3.1", "appendix A.1.2"))
-        scores = ws.round_all(now.scores)
-        yield self._score(keys, scores)
+            query = ("The state:", ws.vectors((QUERIES[kind], now.query))) if kind in QUERIES else ()
+            of_keys = ws.write_text("keys_location" if kind == "location" else "keys_source")
+            blocks = query if kind == "biased-general" else (*query, of_keys, keys.vectors(now.keys))
+            yield ws.write_step(f"compare_{kind}", *blocks, section=self._score_section())
+        step, scores = self._score(keys)
+        yield step
         width, form = now.keys.shape[1], "dot" if self.direction is None else "tanh"
+        if kind in ("cosine", "activated-general"):
+            form = "bounded"
         divided = {f"over √{width} = {ws.square_root(width)}": now.scores / math.sqrt(width)}
         spread = ws.spread_table(keys, {"as they are": now.scores, **divided})
         yield ws.write_step("undivided", *spread, why=ws.write_text(f"undivided_{form}"))
@@ -91,10 +123,16 @@ class RecurrentArithmetic:
         paper = "Luong et al., 2015" if self.luong else "Bahdanau et al., 2015"
         return f"{paper}, {luong if self.luong or bahdanau is None else bahdanau}"
 
+    def _score_section(self) -> str:
+        return PAPERS.get(self.config.score) or self._section("section 3.1", "appendix A.1.2")
+
     def _describe_source(self, keys: KeyTable) -> Step:
         sentence, direction, formula = "One vector for each position of the source.", "left to right", "f(h_{j-1}, x_j)"
+        half = "last" if self.config.reverse_source else "first"  # its forward layer reads backwards
+        if self.config.reverse_source:
+            direction, formula = "right to left", "f(h_{j+1}, x_j)"
         if self.config.bidirectional:
-            sentence += f" The first {self.source.shape[1] // 2} numbers are of the reader that goes forwards."
+            sentence += f" The {half} {self.source.shape[1] // 2} numbers are of the reader that goes forwards."
             direction, formula = "both ends", "[forwards_j; backwards_j]"
         section = self._section("section 3", "section 3.2")
         values = {"direction": f"from {direction}", "formula": f"h_j = {formula}", "section": section}
@@ -109,17 +147,24 @@ class RecurrentArithmetic:
         blocks = (token.about, sentence, ws.vectors(("s", self.state)))
         return ws.write_step(name, *blocks, section=self._section("section 3", "section 3.1"))
 
-    def _score(self, keys: KeyTable, scores: tuple[Decimal, ...]) -> Step:
+    def _score(self, keys: KeyTable) -> tuple[Step, tuple[Decimal, ...]]:
         now, j = self.recomputed, keys.choose(self.weights.tolist())
-        label, query, key = keys.labels[j], now.query, now.keys[j]
-        if self.direction is None:
-            name, example = "dot_scores", ws.dot_product(("s", f"that of {label}", "e"), query, key)
+        label, query, key, scores = keys.labels[j], now.query, now.keys[j], ws.round_all(now.scores)
+        columns, of_state = {"e": scores}, QUERIES.get(self.config.score, "s")
+        if self.bias is not None:
+            before = ws.round_all(now.keys @ query + self.bias)
+            scores = tuple(ws.round_number(math.tanh(number)) for number in before)
+            columns = {"s · W h + b": before, "e": scores}
+            names = ("s", f"that of {label}", "s · W h + b")
+            name, example = "tanh_of_dot_scores", ws.dot_product(names, query, key, self.bias)
+        elif self.direction is None:
+            name, example = "dot_scores", ws.dot_product((of_state, f"that of {label}", "e"), query, key)
         else:
             name, example = "tanh_scores", self._score_by_tanh(label, query, key, self.direction)
-        blocks = (f"For {label}:", *example, "For every position:", keys.table({"e": scores}))
-        section = self._section("section 3.1", "appendix A.1.2")
+        blocks = (f"For {label}:", *example, "For every position:", keys.table(columns))
         formula = ws.write_text(f"score_{self.config.score}")
-        return ws.write_step(name, *blocks, formula=formula, short=formula.partition(" = ")[2], section=section)
+        short = formula.partition(" = ")[2]
+        return ws.write_step(name, *blocks, formula=formula, short=short, section=self._score_section()), scores
 
     def _score_by_tanh(
         self, label: str, query: Float[ndarray, " d"], key: Float[ndarray, " d"], direction: Float[ndarray, " d"]

@@ -50,7 +50,8 @@ def find_attention(model: nn.Module, kind: Kind | None, layer: int) -> Attention
         names[kind_of(name)].append(name)
     present = [known for known in names if names[known]]
     if not present:
-        raise ValueError("this model has no attention to explain: choose a transformer, a bahdanau or a luong model")
+        choices = "a transformer, a convs2s, a bahdanau or a luong model"
+        raise ValueError(f"this model has no attention to explain: choose {choices}")
     kind = kind or present[0]
     layers = names[kind]
     if not layers:

@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from dragoman.attention.kinds import Kind
 from dragoman.attention.multihead import MultiHead
+from dragoman.attention.rotary import BASE
 from dragoman.inspection.explanation import worksheet as ws
 from dragoman.inspection.explanation.attention_row import HeadArithmetic, InputToken, RowCapture, as_array
 from dragoman.inspection.explanation.selection import AttentionLayer
@@ -53,6 +54,11 @@ class MultiHeadArithmetic:
         self.query_bias = None if attention.query.bias is None else as_array(attention.query.bias)[mine]
         query, keys = self.query_weight @ read, capture.key[head]
         query = query if self.query_bias is None else query + self.query_bias
+        self.query, self.keys, self.is_rotary = query, keys, attention.rotary
+        """The query and the keys as they are projected, before they turn with their positions."""
+        if attention.rotary:
+            query = turn(query, row)
+            self.keys = np.stack([turn(key, -position) for position, key in enumerate(keys)])
         scores = keys @ query / self.divisor
         weights, values = ws.exact_softmax(scores, capture.visible), capture.value[head]
         self.recomputed = HeadArithmetic(query, keys, values, scores, capture.visible, weights, weights @ values)
@@ -85,6 +91,8 @@ class MultiHeadArithmetic:
             table, sentence, entering = self._norm_table("x", stream, self.stream)
             yield ws.write_step("norm", sentence, table)
         yield self._project(keys, entering)
+        if self.is_rotary:
+            yield self._turn(keys)
         products = now.keys @ now.query
         scores, divisor = ws.round_all(products), ws.square_root(len(now.query))
         j = keys.choose(weights.tolist())
@@ -113,7 +121,7 @@ class MultiHeadArithmetic:
         table = ws.vectors((f"E[{token.id}]", row, first), (f"· √{len(row)} = {root}", scaled, scaled_cells))
         layout = positions.layout
         formula, sentence = ws.write_text(f"formula_{layout}"), ws.write_text(f"position_{layout}")
-        has_waves = layout != "learned" and len(row) >= ws.SHOWN
+        has_waves = layout in ("sinusoidal", "sinusoidal-halves") and len(row) >= ws.SHOWN
         waves = [_wave_table(layout, self.row, len(row))] if has_waves else []
         cells = tuple(Decimal(wave.cells[1]) for wave in waves[0].rows) if waves else ws.first_numbers(position)
         total = tuple(a + b for a, b in zip(scaled_cells, cells, strict=True))
@@ -148,13 +156,31 @@ class MultiHeadArithmetic:
             f"This head has {d_k} of the {d_k * num_heads} columns of W^Q{rest}. How q begins:",
             *ws.dot_product((x, "W^Q, column 0", "q[0]"), self.input, self.query_weight[0], bias, entering),
             "The query, and then the key of every position:",
-            ws.vectors(("q", now.query)),
-            keys.vectors(now.keys),
+            ws.vectors(("q", self.query)),
+            keys.vectors(self.keys),
             "And the value of every position:",
             keys.vectors(now.values),
         )
         m = "m" if kind == "cross" else x
         return ws.write_step("projections", *blocks, keys=ws.write_text(f"keys_{kind}"), x=x, m=m, q=q, k=k, v=v)
+
+    def _turn(self, keys: KeyTable) -> Step:
+        d_k, before = len(self.query), ws.first_numbers(self.query)
+        rows, after = [], list(before)
+        for i in range(0, len(before), 2):
+            angle = ws.round_number(self.row / BASE ** (i / d_k), ws.FINE)
+            cos, sin = ws.round_number(math.cos(angle), ws.FINE), ws.round_number(math.sin(angle), ws.FINE)
+            rows.append(Row(f"[{i}] and [{i + 1}]", (angle, cos, sin)))
+            a, b = before[i : i + 2]
+            after[i : i + 2] = ws.round_number(a * cos - b * sin), ws.round_number(a * sin + b * cos)
+        return ws.write_step(
+            "rotary",
+            f"The angles at position {self.row}:",
+            Table(("angle", "cos", "sin"), tuple(rows)),
+            ws.vectors(("q", self.query, before), ("q, turned", self.recomputed.query, after)),
+            "The keys, each turned by the angles of its own position:",
+            keys.vectors(self.recomputed.keys),
+        )
 
     def _project_output(self) -> Step:
         added, column = self.added[self.head], self.output_weight[0, self.head]
@@ -209,6 +235,14 @@ class MultiHeadArithmetic:
             ("= LayerNorm", self.normalise(numbers), result),
         )
         return table, f"Of all {len(numbers)} numbers the mean is {centre:f} and the deviation {size:f}:", result
+
+
+def turn(x: Float[ndarray, " d_k"], position: int) -> Float[ndarray, " d_k"]:
+    """Return the rotary encoding of a vector at this position; at minus the position it is undone."""
+    angle = position / BASE ** (np.arange(0, len(x), 2) / len(x))
+    a, b = x[0::2], x[1::2]
+    turned = a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)
+    return np.stack(turned, axis=-1).reshape(-1)
 
 
 def _residual_name(layer: AttentionLayer) -> str:

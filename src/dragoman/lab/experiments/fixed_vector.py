@@ -1,18 +1,11 @@
 """One fixed vector as a bottleneck: copying sequences of growing length with and without attention."""
 
 import torch
-from torch import Tensor
 
-from dragoman.decoding.search import greedy_search
 from dragoman.lab.experiment import Criterion, Experiment, Measurement, Panel
-from dragoman.models.config import RecurrentConfig
-from dragoman.models.recurrent import Recurrent
-from dragoman.text.vocab import EOS, NUM_SPECIALS, PAD
-from dragoman.training.config import LossConfig, OptimizerConfig
-from dragoman.training.loss import Objective
-from dragoman.training.optimizer import Adam
+from dragoman.lab.toy_training import accuracy, build_recurrent, draw_sequences, train_seq2seq
 
-VOCABULARY, WIDTH, BATCH, LONGEST, RATE = NUM_SPECIALS + 12, 48, 48, 10, 0.01
+WIDTH, BATCH, LONGEST, RATE = 48, 48, 10, 0.01
 CONTEXTS = {"fixed vector": "every", "attention": "bahdanau"}
 
 
@@ -23,8 +16,10 @@ def measure(seed: int, is_smallest: bool) -> Measurement:
     accuracies = {}
     for name, context in CONTEXTS.items():
         torch.manual_seed(seed)
-        model = train(context, num_updates)
-        accuracies[name] = tuple(accuracy(model, draw_batch(num_test, length, length)) for length in lengths)
+        model = build_recurrent(context, WIDTH)
+        train_seq2seq(model, lambda: (draw_sequences(BATCH, 1, LONGEST),) * 2, num_updates, RATE)
+        tests = [draw_sequences(num_test, length, length) for length in lengths]
+        accuracies[name] = tuple(accuracy(model, (tokens, tokens)) for tokens in tests)
     at = lengths.index(LONGEST)
     return Measurement(
         numbers={
@@ -40,40 +35,6 @@ def measure(seed: int, is_smallest: bool) -> Measurement:
             ),
         ),
     )  # fmt: skip
-
-
-def draw_batch(num: int, shortest: int, longest: int) -> Tensor:
-    """Return random sequences that end with EOS, padded."""
-    lengths = torch.randint(shortest, longest + 1, (num, 1))
-    tokens = torch.randint(NUM_SPECIALS, VOCABULARY, (num, int(lengths.max()) + 1))
-    place = torch.arange(tokens.shape[1])[None, :]
-    return tokens.masked_fill(place > lengths, PAD).masked_fill(place == lengths, EOS)
-
-
-def train(context: str, num_updates: int) -> Recurrent:
-    """Train a recurrent model with this use of the source to copy."""
-    sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "d_model": WIDTH, "d_embedding": WIDTH}
-    model = Recurrent(RecurrentConfig.model_validate({**sizes, "context": context, "dropout": 0.0}))
-    objective, optimizer = Objective(model, LossConfig(label_smoothing=0.0)), Adam(model, OptimizerConfig())
-    for update in range(num_updates):
-        tokens = draw_batch(BATCH, 1, LONGEST)
-        optimizer.set_rate(RATE * min(1.0, (update + 1) / 50) * (1 - update / num_updates))
-        optimizer.zero_grad()
-        loss = objective(tokens, tokens) / int((tokens != PAD).sum())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    return model.eval()
-
-
-def accuracy(model: Recurrent, tokens: Tensor) -> float:
-    """Return the share of tokens that greedy search writes right at their places."""
-    right = total = 0
-    for row, hypothesis in zip(tokens.tolist(), greedy_search(model, tokens), strict=True):
-        wanted = row[: row.index(EOS)]
-        right += sum(a == b for a, b in zip(wanted, hypothesis.tokens, strict=False))
-        total += len(wanted)
-    return right / total
 
 
 EXPERIMENT = Experiment(
@@ -96,6 +57,9 @@ EXPERIMENT = Experiment(
         Criterion(number="fixed_long", side="below", bound=0.7, reason="but not for longer ones"),
         Criterion(number="attention_long", side="above", bound=0.9, reason="attention copies long ones as well"),
     ),
-    lesson="",
+    lesson="The bottleneck is real, and a matter of size: in this training a vector of 48 numbers carries six random "
+    "symbols nearly without error, and two of five are wrong at ten. Attention copies ten without error, but "
+    "it removes the bottleneck only for lengths that it was trained on: at 14 symbols it copies little more "
+    "than the fixed vector, and the seeds differ widely. Draw the curve beyond the training lengths too.",
     measure=measure,
 )

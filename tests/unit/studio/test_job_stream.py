@@ -1,4 +1,4 @@
-"""Triage in the studio: progress while it works, the ranking of the command, and an end when the client goes away."""
+"""Triage as a job of the studio: progress, the ranking of the command, and an end when the client goes away."""
 
 import asyncio
 import json
@@ -17,10 +17,10 @@ from fastapi.testclient import TestClient
 
 from dragoman.bundle import open_bundle
 from dragoman.io.progress import Progress
+from dragoman.studio.job_stream import stream_job
 from dragoman.studio.schemas import MAX_LINES
 from dragoman.studio.studio_app import create_app
 from dragoman.studio.tracing import StudioModel
-from dragoman.studio.triage_stream import stream_triage
 from dragoman.triage.model_triage import TriageModel, rank_measured
 from dragoman.triage.ranking import TriageReport, make_report, rank_texts
 
@@ -110,7 +110,7 @@ def test_progress_arrives_while_it_works_and_an_early_end_stops_the_work() -> No
     work = LongWork()
 
     async def follow() -> None:
-        messages = stream_triage(work, lambda: False)
+        messages = stream_job(work, lambda: False)
         for done in (1, 2, 3):
             ((name, data),) = read_events(await asyncio.wait_for(anext(messages), PATIENCE_S))
             assert (name, data) == ("progress", {"done": done, "total": 10})
@@ -125,7 +125,7 @@ def test_the_work_ends_with_the_studio() -> None:
     work = LongWork()
 
     async def follow() -> list[str]:
-        return [message async for message in stream_triage(work, lambda: work.reports > 5)]
+        return [message async for message in stream_job(work, lambda: work.reports > 5)]
 
     assert len(asyncio.run(follow())) == 5
     assert work.was_stopped.is_set()
@@ -136,7 +136,7 @@ def test_an_error_is_told() -> None:
         raise ValueError("this model is broken: train it again")
 
     async def follow() -> list[str]:
-        return [message async for message in stream_triage(fail, lambda: False)]
+        return [message async for message in stream_job(fail, lambda: False)]
 
     assert read_events("".join(asyncio.run(follow()))) == [("error", {"error": "this model is broken: train it again"})]
 

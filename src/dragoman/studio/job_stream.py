@@ -1,4 +1,4 @@
-"""Triage on request: progress and report as server-sent events; the work stops when the client goes away."""
+"""Long work on request: progress and result as server-sent events; the work stops when the client goes away."""
 
 import asyncio
 import threading
@@ -7,31 +7,30 @@ from collections.abc import AsyncIterator, Callable
 from pydantic import BaseModel
 
 from dragoman.io.progress import Progress
-from dragoman.studio.schemas import ErrorInfo, TriageProgress
-from dragoman.triage.ranking import TriageReport
+from dragoman.studio.schemas import ErrorInfo, JobProgress
 
 
-class TriageStoppedError(Exception):
-    """Raised inside a triage whose client went away."""
+class JobStoppedError(Exception):
+    """Raised inside work whose client went away."""
 
 
-async def stream_triage(work: Callable[[Progress], TriageReport], is_closing: Callable[[], bool]) -> AsyncIterator[str]:
+async def stream_job(work: Callable[[Progress], BaseModel], is_closing: Callable[[], bool]) -> AsyncIterator[str]:
     """Yield the progress of `work`, which runs in a thread, and then its report or its error.
 
     After the iteration has ended, or when `is_closing` returns True, the next progress report stops the work.
     """
     loop, is_stopped = asyncio.get_running_loop(), threading.Event()
-    queue = asyncio.Queue[TriageProgress | None]()
+    queue = asyncio.Queue[JobProgress | None]()
 
     def on_progress(what: str, done: int, total: int | None = None, unit: str = "") -> None:  # noqa: ARG001
         if is_stopped.is_set() or is_closing():
-            raise TriageStoppedError
-        loop.call_soon_threadsafe(queue.put_nowait, TriageProgress(done=done, total=total or done))
+            raise JobStoppedError
+        loop.call_soon_threadsafe(queue.put_nowait, JobProgress(done=done, total=total or done))
 
-    def run() -> TriageReport | ErrorInfo | None:
+    def run() -> BaseModel | None:
         try:
             return work(on_progress)
-        except TriageStoppedError:
+        except JobStoppedError:
             return None
         except (ValueError, OSError, RuntimeError) as error:
             return ErrorInfo(error=str(error))
