@@ -6,6 +6,8 @@ so that running a model needs no torch.
 
 import os
 import re
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+    from torch.nn import Module
 
 AUTO: Final = "auto"
 CPU: Final = "cpu"
@@ -22,11 +25,16 @@ _MPS: Final = "mps"
 DEVICE_CHOICES: Final = f"{AUTO}|{CPU}|{_CUDA}|{_MPS}"
 """The usual values of --device; torch may know further kinds of devices."""
 
+DEVICE_HELP: Final = f"Device to compute on, such as {_CUDA}:1; auto: an accelerator if there is one."
+
 HOST_BACKEND: Final = "gloo"
 """The backend of processes for tensors in host memory: numbers, objects and checkpoints."""
 
 _LOST: Final = (HOST_BACKEND, "nccl", "distbackenderror")
 """Texts, in lower case, in the errors of a collective whose other processes are gone."""
+
+_OUT_OF_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
+"""Texts in the errors of a failed allocation that have no type of their own."""
 
 
 def check_device(name: str, option: str = "device") -> None:
@@ -35,12 +43,34 @@ def check_device(name: str, option: str = "device") -> None:
         raise ValueError(f"{option} {name} is not a device: give one of {DEVICE_CHOICES.replace('|', ', ')}")
 
 
+def load_torch() -> None:
+    """Import torch; Ctrl-C and SIGTERM take effect when torch is there.
+
+    While its libraries start, an exception from a signal handler ends the process with an abort or is forgotten.
+    """
+    if threading.current_thread() is not threading.main_thread():  # it gets no signals
+        return
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        import torch  # noqa: F401
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for received_number in received:
+        signal.raise_signal(received_number)
+
+
 def choose_device(name: str = AUTO) -> "torch.device":
     """Return the device to compute on, and make it the current device of its kind.
 
     `auto` is the accelerator that torch finds, or the CPU. Without a number, as in `cuda:1`, each of several processes
     takes the device with its number on this machine (LOCAL_RANK).
     """
+    load_torch()
     import torch
 
     kind, number = choose_kind(name), name.partition(":")[2]
@@ -62,6 +92,7 @@ def choose_kind(name: str = AUTO) -> str:
     kind = name.partition(":")[0]
     if kind == CPU:
         return CPU
+    load_torch()
     import torch
 
     found = _find_accelerator()
@@ -102,6 +133,13 @@ def is_cpu(device: "torch.device") -> bool:
     return device.type == CPU
 
 
+def device_of(model: "Module") -> "torch.device":
+    """Return the device of a model's weights; the host, if it has none."""
+    import torch
+
+    return next(model.parameters(), torch.empty(0)).device
+
+
 def describe_device(device: "torch.device") -> str:
     """Return the kind of a device and, if known, its product name."""
     import torch
@@ -110,6 +148,15 @@ def describe_device(device: "torch.device") -> str:
         return CPU
     name = getattr(torch.get_device_module(device), "get_device_name", None)
     return f"{device.type} ({name(device)})" if name else device.type
+
+
+def describe_torch() -> str:
+    """Return the version of torch, and the kind of devices that it was built for."""
+    import torch
+
+    versions = {"CUDA": torch.version.cuda, "ROCm": torch.version.hip, "XPU": torch.version.xpu}
+    kinds = [f"{kind} {version}" for kind, version in versions.items() if version]
+    return f"torch {torch.__version__} for {kinds[0] if kinds else 'CPUs'}"
 
 
 def is_fast_in_bfloat16(device: "torch.device") -> bool:
@@ -177,6 +224,14 @@ def peak_memory(device: "torch.device") -> int | None:
 
     peak = None if is_cpu(device) else getattr(torch.get_device_module(device), "max_memory_allocated", None)
     return int(peak(device)) if peak else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if the error is a failed memory allocation, on an accelerator or a CPU."""
+    import torch
+
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
 def has_fused_adam(device: "torch.device") -> bool:

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from dragoman.device import (
     describe_device,
     has_fused_adam,
     is_lost_peer,
+    is_out_of_memory,
     keep_random_state,
     peak_memory,
     process_backend,
@@ -45,7 +48,16 @@ def device_names(path: Path) -> list[str]:
 
 def test_only_one_file_names_devices_and_backends() -> None:
     found = {path: names for path in SOURCE.rglob("*.py") if (names := device_names(path))}
+    found.pop(SOURCE / "io" / "cgroup.py", None)  # `cpu` is also what the kernel calls its limit of processor time
     assert list(found) == [SOURCE / "device.py"], found
+
+
+def test_a_search_for_accelerators_and_backends_finds_one_file() -> None:
+    """In code, comments, messages and help; the pages of the studio are built elsewhere."""
+    names = re.compile(r"(?<![a-z])(cuda|rocm|nccl|gloo|mps|xpu)(?![a-z])", re.IGNORECASE)
+    files = [path for path in SOURCE.rglob("*") if path.suffix in (".py", ".yaml", ".json", ".toml")]
+    found = [path.relative_to(SOURCE).as_posix() for path in files if names.search(path.read_text(encoding="utf-8"))]
+    assert found == ["device.py"]
 
 
 def test_a_device_named_elsewhere_would_be_found(tmp_path: Path) -> None:
@@ -61,6 +73,24 @@ def no_accelerator() -> None:
 
 
 @pytest.mark.usefixtures("no_accelerator")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_torch_is_imported_takes_effect_afterwards(name: str, tmp_path: Path) -> None:
+    """The stand-in for torch gets the signal at a moment in which the real one would abort the process."""
+    (tmp_path / "torch.py").write_text(
+        f"import os, signal\nos.kill(os.getpid(), signal.{name})\nprint('imported', flush=True)\n", encoding="utf-8"
+    )
+    code = f"""
+import signal, sys
+sys.path.insert(0, {str(tmp_path)!r})
+signal.signal(signal.{name}, lambda *_: sys.exit(7))
+from dragoman.device import load_torch
+load_torch()
+print("went on")
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (7, "imported\n"), process.stderr
+
+
 def test_auto_is_the_cpu_where_there_is_nothing_else() -> None:
     assert choose_device() == choose_device("auto") == choose_device("cpu") == cpu()
     assert choose_kind() == "cpu"
@@ -127,6 +157,19 @@ def test_random_numbers_within_the_block_change_nothing_outside() -> None:
 )
 def test_a_lost_process_is_recognised_by_the_error_of_a_collective(error: Exception, is_lost: bool) -> None:
     assert is_lost_peer(error) is is_lost
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (MemoryError(), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"), False),
+    ],
+)
+def test_lack_of_memory_is_recognised_by_the_error(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) == expected
 
 
 def test_ctranslate2_computes_on_cpus_and_cuda_only() -> None:

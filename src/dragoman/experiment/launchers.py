@@ -15,13 +15,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Client, Listener
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from dragoman.device import AUTO, choose_device, count_devices, is_lost_peer
+from dragoman.device import AUTO, choose_device, count_devices, is_lost_peer, load_torch
 from dragoman.experiment.log import Event, EventCallback
 from dragoman.experiment.request import TrainRequest
 from dragoman.io.processes import exit_with_parent, num_cores
+from dragoman.io.torchrun import SECONDS_FOR_MESSAGE, end_torchrun, is_under_torchrun
 from dragoman.training.config import TIMEOUT, format_duration, parse_duration
 from dragoman.training.signals import SAVE, TERMINATED, handle_signals, is_main_thread
 
@@ -30,9 +30,6 @@ RESTARTS: Final = 10
 
 SECONDS_TO_STOP: Final = 300
 """The time for a validation and a checkpoint after a signal, before torch kills the training processes."""
-
-_SECONDS_FOR_MESSAGE: Final = 5.0
-"""The time in which the first process ends torchrun and prints the error; others, as on other machines, wait for it."""
 
 USER_ERROR: Final = 2
 """The exit code for an error that the user has to fix."""
@@ -72,6 +69,7 @@ class Launcher:
 
     def train(self, request: TrainRequest, _processes: int, on_event: EventCallback) -> None:
         """Train in the prepared run folder, and write the bundle to the folder."""
+        load_torch()
         from dragoman.experiment.train_model import train_model
         from dragoman.training.parallel import Group
 
@@ -98,6 +96,7 @@ class LocalProcesses(Launcher):
         if processes == 1:
             super().train(request, 1, on_event)
             return
+        load_torch()
         from torch.distributed.elastic.multiprocessing import SignalException
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
         from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -107,14 +106,21 @@ class LocalProcesses(Launcher):
             logging.getLogger(f"torch.distributed.elastic{name}").setLevel(logging.CRITICAL)
         rdzv: dict[str, Any] = {"run_id": uuid.uuid4().hex, "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
         times: dict[str, Any] = {"monitor_interval": 0.2, "shutdown_timeout": SECONDS_TO_STOP}
-        config = LaunchConfig(1, 1, processes, max_restarts=RESTARTS, **times, **rdzv)
+        own: dict[str, Any] = {"signals_to_handle": "SIGHUP"}  # SIGINT and SIGTERM are handled below
+        config = LaunchConfig(1, 1, processes, max_restarts=RESTARTS, **times, **rdzv, **own)
         threads = os.environ.get("OMP_NUM_THREADS", str(max(1, num_cores() // processes)))
         # The second: or else restarted workers read the address of the dead one from the old store, and fail to meet.
         variables = {"OMP_NUM_THREADS": threads, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         supervisor = _Supervisor(on_event)
         saving = handle_signals(lambda *_: (folder / SAVE).touch(), signal.SIGUSR1)
+
+        def stop(number: int, _: object) -> None:
+            supervisor.signal = number
+            raise SignalException(f"stopped by signal {number}", signal.Signals(number))
+
+        stopping = handle_signals(stop, signal.SIGINT, signal.SIGTERM)
         try:
-            with supervisor.receiving() as address, _environment(variables), saving:
+            with supervisor.receiving() as address, _environment(variables), saving, stopping:
                 options = {"command": request.command, "tensorboard": request.tensorboard, "address": address}
                 options["timeout"] = parse_duration(request.timeout)
                 options["device"] = self.device
@@ -139,12 +145,13 @@ class Torchrun(Launcher):
         """Set the device, and the seconds that a process waits for the others before it raises an error."""
         super().__init__(device)
         self._timeout = timeout
+        self._failure: Exception | None = None
+        """The error of the work of the first process, which a restart does not fix."""
 
     def __enter__(self) -> "Torchrun":
         from dragoman.training.parallel import init_group
 
-        self._agent = os.getppid()
-        exit_with_parent(self._agent)  # a torchrun that was killed can start none of us again: others may train here
+        exit_with_parent(os.getppid())  # a torchrun that was killed can start none of us again: others may train here
         self._joined = ExitStack()
         self._group = self._joined.enter_context(init_group(choose_device(self.device), self._timeout))
         self._preparing = self._group.new_process_group()  # the others wait longer while the first prepares the text
@@ -158,26 +165,14 @@ class Torchrun(Launcher):
         """
         self._joined.close()
         if error is not None and is_lost_process(error):
-            if os.getppid() == self._agent:
+            if is_under_torchrun():
                 print(f"{describe_loss(error)}; resuming from the last checkpoint", file=sys.stderr, flush=True)
             os._exit(1)  # a checkpoint that is still being written waits for the lost process
         if isinstance(error, SystemExit) and error.code == USER_ERROR:
-            time.sleep(_SECONDS_FOR_MESSAGE)  # usually torchrun ends us meanwhile
-            self._end_torchrun()
-        elif isinstance(error, ValueError):
-            self._end_torchrun()
-
-    def _end_torchrun(self) -> None:
-        """Send SIGTERM to torchrun, once; this process ignores the SIGTERM that torchrun sends in turn."""
-        errors = os.environ.get("TORCHELASTIC_ERROR_FILE")  # in a folder of this attempt and this process
-        if not errors or "TORCHELASTIC_RUN_ID" not in os.environ or os.getppid() != self._agent:
-            return
-        try:
-            (Path(errors).parents[1] / "ended").touch(exist_ok=False)
-        except OSError:  # another process was faster; a second signal would disturb torchrun's end
-            return
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.kill(self._agent, signal.SIGTERM)
+            time.sleep(SECONDS_FOR_MESSAGE)  # usually torchrun ends us meanwhile
+            end_torchrun()
+        elif isinstance(error, ValueError) or (error is not None and error is self._failure):
+            end_torchrun()
 
     def num_processes(self, requested: int | None, _batches_per_update: int) -> int:
         """Return the number of processes that torchrun started."""
@@ -193,17 +188,20 @@ class Torchrun(Launcher):
     def run_on_first(self, work: Callable[[], T]) -> T:
         """Call `work` in the first process, and return the result in all processes.
 
-        If `work` raises ValueError, the first process raises the error and the other processes exit.
+        If `work` raises an error that the user has to fix, such as a missing file or package, the first process
+        raises the error, and the other processes exit.
         """
-        outcome: tuple[str, Any] = ("", None)
+        outcome: tuple[bool, Any] = (False, None)
         if self.is_first:
             try:
-                outcome = ("", work())
-            except ValueError as error:
-                outcome = (str(error), None)
-        message, result = self._group.broadcast_from_first(outcome, self._preparing)
-        if message:
-            raise ValueError(message) if self.is_first else SystemExit(USER_ERROR)
+                outcome = (True, work())
+            except (ValueError, OSError, ModuleNotFoundError) as error:
+                self._failure = error
+        is_done, result = self._group.broadcast_from_first(outcome, self._preparing)
+        if self._failure:
+            raise self._failure
+        if not is_done:
+            raise SystemExit(USER_ERROR)
         value: T = result
         return value
 
@@ -254,6 +252,8 @@ class _Supervisor:
         self.error: Exception | None = None
         self.failure: tuple[str, str] = ("", "")
         self.lost_in = ""
+        self.signal = 0
+        """The last signal to stop; 0: none."""
 
     @contextmanager
     def receiving(self) -> Iterator[str]:
@@ -286,6 +286,9 @@ class _Supervisor:
     def handle(self, report: Event) -> None:
         """Forward an event; raise ValueError for an error that the user can fix, or for a failure in two attempts."""
         match report["event"]:
+            case "started":
+                if self.signal:  # the exception of its handler got lost in a library: no worker starts after a stop
+                    os.kill(os.getpid(), self.signal)
             case "error":
                 raise ValueError(report["message"])
             case "failure":

@@ -24,6 +24,7 @@ def main() -> None:
     folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
     attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
     report = partial(send_report, options["address"])
+    report({"event": "started"})
     try:
         with init_group(choose_device(options["device"]), options["timeout"]) as group:
             on_event = report if group.is_first else ignore_event

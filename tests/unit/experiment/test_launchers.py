@@ -2,10 +2,14 @@
 
 import json
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.launcher import api
 
 from dragoman.bundle import open_bundle
 from dragoman.data.dates import dates
@@ -41,6 +45,7 @@ def described(folder: Path) -> Recipe:
             "training": {
                 "batch": {"tokens": 300},
                 "batches_per_update": 2,
+                "precision": "float32",  # two processes and one round alike
                 "schedule": {"factors": ["warmup"], "rate": 0.01, "warmup": 5},
                 "optimizer": {"epsilon": 1e-4},
                 "stop": {"updates": 16, "metric": "loss"},
@@ -143,3 +148,24 @@ def test_a_failure_that_happens_twice_is_not_tried_a_third_time(tmp_path: Path) 
     with pytest.raises(ValueError, match="IsADirectoryError"):
         launch(run, 2)
     assert sum(event["event"] == "begin" for event in read_log(run)) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_ctrl_c_stops_the_training_even_if_its_exception_got_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries that call Python from C may drop the exception of a signal handler."""
+
+    class Forgetful(api.elastic_launch):
+        def __call__(self, *arguments: str) -> dict[int, object]:
+            with suppress(SignalException):
+                signal.raise_signal(signal.SIGINT)
+            return super().__call__(*arguments)
+
+    run = tmp_path / "run"
+    prepare_run(described(tmp_path), run, num_workers=1)
+    monkeypatch.setattr(api, "elastic_launch", Forgetful)
+    with pytest.raises(KeyboardInterrupt):
+        launch(run, 2)
+    assert not (run / "log.jsonl").exists()
