@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from dragoman.serving.engine_protocol import MAX_BATCHES, TranslationOptions, encode_message, receive_message
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 NICENESS: Final = 5
 """Niceness of engine processes: the HTTP process, which needs little time, has priority."""
+STANDARD_ERROR: Final = 2
+"""The descriptor of standard error."""
+LAST_WORDS_SECONDS: Final = 1.0
+"""Seconds to write the reason for which an engine process ends."""
 WARMUP_TEXT: Final = "Where is the station, and how much is a ticket?"
 
 
@@ -140,7 +144,10 @@ def _exit_with_error(error: BaseException) -> NoReturn:
     """Exit after an unexpected error: the HTTP process then starts a new engine process."""
     if isinstance(error, ConnectionError):
         os._exit(0)
-    print(f"engine process: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    line = f"engine process: {type(error).__name__}: {error}\n"
+    writer = Thread(target=lambda: os.write(STANDARD_ERROR, line.encode(errors="backslashreplace")), daemon=True)
+    writer.start()  # a full disk is an error for it, and a stalled reader would keep it for ever
+    writer.join(LAST_WORDS_SECONDS)
     os._exit(1)
 
 

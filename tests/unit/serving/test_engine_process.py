@@ -67,14 +67,14 @@ class EngineProcess:
 
 
 @contextlib.contextmanager
-def start(config: ServiceConfig, forks: bool = True) -> Iterator[EngineProcess]:
+def start(config: ServiceConfig, forks: bool = True, log: int = subprocess.PIPE) -> Iterator[EngineProcess]:
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     with ours:
         with theirs:
             number = theirs.fileno()
             arguments = [*COMMAND, str(number), config.engine_argument()]
-            process = subprocess.Popen(arguments, pass_fds=(number,), stderr=subprocess.PIPE)
+            process = subprocess.Popen(arguments, pass_fds=(number,), stderr=log)
         with process:
             engine = EngineProcess(process, ours)
             try:
@@ -164,6 +164,29 @@ def test_an_error_that_is_no_sentences_fault_ends_it(tiny: Path) -> None:
         code, stderr = engine.wait()
         assert code == 1
         assert stderr.startswith("engine process: KeyError: ")
+
+
+@pytest.mark.parametrize("sink", ["full", "stalled"])
+def test_it_ends_after_an_error_though_nobody_takes_its_last_words(tiny: Path, sink: str) -> None:
+    """Or the requests of its batch would wait until the service gives it up."""
+    if sink == "full":
+        descriptors = [os.open("/dev/full", os.O_WRONLY)]
+    else:
+        descriptors = list(os.pipe())
+        os.set_blocking(descriptors[1], False)
+        with contextlib.suppress(BlockingIOError):
+            while os.write(descriptors[1], b"x" * 4096):
+                pass
+        os.set_blocking(descriptors[1], True)
+    with start(ServiceConfig({"a": tiny}), log=descriptors[-1]) as engine:
+        assert engine.receive() is not None
+        engine.send(1, TranslationOptions("unknown", ""), DOGS)
+        engine.connection.settimeout(60)
+        assert engine.receive() is None
+        message = receive_message(engine.reports)
+        assert message == {"ended": engine.pid, "code": 1}
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def test_it_outlives_its_fork_server_and_ends_with_the_socket_even_in_the_middle_of_a_batch(tiny: Path) -> None:
