@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from dragoman.bundle import demo_folder, open_bundle
-from dragoman.client import Client
+from dragoman.client import Client, ServiceError
 from dragoman.serving.keys import read_keys
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
@@ -233,6 +233,26 @@ def test_sighup_reads_the_glossaries_again(exported: Path, tmp_path: Path) -> No
         service.err.readline()
         assert json.loads(service.err.readline())["event"] == "reload failed"
         assert "Häuser" in client.translate("two red dogs.", glossary="zoo").text
+
+
+def test_a_revoked_key_is_refused_although_a_glossary_cannot_be_read(exported: Path, tmp_path: Path) -> None:
+    terms, keys = tmp_path / "terms.tsv", tmp_path / "keys.yaml"
+    terms.write_text("dog\tFrauen\n", encoding="utf-8")
+    revoked, kept = (key(name, "--keys", str(keys)).stdout.strip() for name in ("revoked", "kept"))
+    options = (str(exported), "--port", "0", "--glossary", f"zoo={terms}", "--keys", str(keys))
+    with running(*options) as service, Client(service.url, revoked) as gone, Client(service.url, kept) as client:
+        assert json.loads(service.err.readline())["event"] == "started"
+        assert gone.translate("two red dogs.").text
+        service.err.readline()
+        terms.write_text("dog\n", encoding="utf-8")
+        keys.write_text(yaml.safe_dump(yaml.safe_load(keys.read_text())[1:]))
+        service.process.send_signal(signal.SIGHUP)
+        while json.loads(service.err.readline())["event"] != "reload failed":
+            pass
+        with pytest.raises(ServiceError) as refused:
+            gone.translate("two red dogs.")
+        assert refused.value.status == 401
+        assert "Frauen" in client.translate("two red dogs.", glossary="zoo").text
 
 
 def test_sighup_follows_a_link_to_another_release(exported: Path, tmp_path: Path) -> None:

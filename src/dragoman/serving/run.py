@@ -131,11 +131,11 @@ async def _run(
 
     async def reload() -> None:
         try:
-            glossaries = read_glossaries(config.glossaries)
             keys = read_keys(config.keys_file) if config.keys_file else None
-            if keys is not None:  # at once: a revoked key must not wait for the models
+            if keys is not None:  # first: a revoked key must not wait for the models, or for a mistake in a glossary
                 service.keys.replace(keys)
                 log("keys reloaded", keys=len(keys))
+            glossaries = read_glossaries(config.glossaries)
             await pool.reload()
             service.glossaries = glossaries
         except (ValueError, OSError) as error:
