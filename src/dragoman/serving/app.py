@@ -111,7 +111,7 @@ class Health(BaseModel):
 
 
 NOT_READY: Final[dict[int | str, Any]] = {503: {"model": Health, "description": "The service is starting or stopping"}}
-METRICS: Final = document_errors(401, 403, schema=LibreTranslateError)
+METRICS: Final = document_errors(401, 403, 429, schema=LibreTranslateError)
 METRICS[200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
 

@@ -56,7 +56,7 @@ def create_router(service: Service) -> APIRouter:
             return EventStream(stream.events(_format_sentence, write_response), stream.close)
         return JSONResponse(write_response(await context.translate(texts, options, body.split, glossary, source)))
 
-    @router.get("/models", responses=document_errors(401), summary="List the models")
+    @router.get("/models", responses=document_errors(401, 429), summary="List the models")
     async def models(request: Request) -> ModelList:
         RequestContext.authenticate(service, request)
         return ModelList(models=tuple(service.models.values()))

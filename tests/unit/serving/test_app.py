@@ -15,6 +15,7 @@ from dragoman.serving.config import Limits
 from dragoman.serving.errors import LibreTranslateError, ProblemDetails
 from dragoman.serving.keys import ApiKey, generate_key
 from dragoman.serving.prometheus import Metrics
+from dragoman.version import __version__
 
 SITE = "https://example.org"
 
@@ -28,6 +29,7 @@ def document(idle: ServiceHarness) -> dict[str, Any]:
 
 def test_every_route_is_documented_with_its_failures(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.")
+    assert document["info"]["version"] == __version__
     shapes = document["components"]["schemas"]
     for shape in (ProblemDetails, LibreTranslateError):
         assert set(shapes[shape.__name__]["properties"]) == set(shape.model_fields)
