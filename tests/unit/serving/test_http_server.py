@@ -54,6 +54,8 @@ class ServerUnderTest:
         size, more = 0, True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                self.calls.append("too slow" if scope.get("timed_out") else "left")
             size, more = size + len(message.get("body", b"")), message.get("more_body", False)
         if scope["path"] == "/wait":
             self.waiting.set()
@@ -176,6 +178,26 @@ def test_an_incomplete_body_closes_the_connection() -> None:
             assert await server.request(head + b"x" * 100) == b"100"
             assert await closed(reader) == b""
             writer.close()
+
+    run(work)
+
+
+def test_a_client_that_is_too_slow_is_told_from_one_that_leaves() -> None:
+    """For the status in the log: 408 or 499."""
+
+    async def work() -> None:
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nx"
+        async with run_server(body_seconds=0.5) as server:
+            reader, slow = await server.opened(head)
+            assert await closed(reader) == b""
+            _, leaving = await server.opened(head)
+            await asyncio.sleep(0.1)
+            leaving.close()
+            async with asyncio.timeout(PATIENCE_S):
+                while len(server.calls) < 3:
+                    await asyncio.sleep(0.01)
+            assert server.calls == ["startup", "too slow", "left"]
+            slow.close()
 
     run(work)
 

@@ -53,6 +53,7 @@ def test_under_overload_a_request_is_rejected_before_it_is_read(
     assert "70 sentences wait" in (content["detail"] if path.startswith("/v1/") else content["error"])
     assert idle.log[-1]["route"] == path
     assert idle.log[-1]["refused"] == "busy"
+    assert idle.log[-1]["level"] == ("warning" if status == 503 else "info")
     assert idle.request("GET", "/v1/models").status_code == 200  # what costs nothing is answered
 
 

@@ -1,6 +1,7 @@
 """Authentication of requests, and the end of work for clients that disconnect."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -10,9 +11,9 @@ import pytest
 from fastapi import Request
 from service_harness import ServiceHarness, until
 
-from dragoman.serving.errors import OverloadedError
-from dragoman.serving.keys import ApiKey, generate_key
-from dragoman.serving.service import cancel_on_disconnect
+from dragoman.serving.errors import OverloadedError, QuotaError
+from dragoman.serving.keys import ApiKey, KeyUsage, generate_key
+from dragoman.serving.service import RequestContext, cancel_on_disconnect
 
 KEY, SHA256 = generate_key()
 KNOWN = [ApiKey(name="shop", sha256=SHA256)]
@@ -269,6 +270,26 @@ def test_only_answers_are_charged(small: ServiceHarness, monkeypatch: pytest.Mon
     assert [status("two red dogs and more than that") for _ in range(5)] == [429] * 5
     assert [status("two red dogs."), status("dogs.")] == [200, 200]
     assert status("a") == 429
+
+
+@pytest.mark.parametrize(
+    ("error", "requests_left"), [(None, 0), (OverloadedError("full"), 1), (asyncio.CancelledError(), 0)]
+)
+def test_a_client_that_leaves_has_used_a_request_but_no_characters(
+    idle: ServiceHarness, error: BaseException | None, requests_left: int
+) -> None:
+    usage = KeyUsage(ApiKey(name="shop", sha256=SHA256, requests_per_minute=1, characters_per_day=9), lambda: 0.0)
+
+    async def work() -> None:
+        with contextlib.suppress(OverloadedError, asyncio.CancelledError):
+            async with RequestContext(idle.service, request(asyncio.Event()), usage).charge(5):
+                if error:
+                    raise error
+
+    idle.run(work())
+    assert usage.characters_today == (0 if error else 5)
+    with contextlib.nullcontext() if requests_left else pytest.raises(QuotaError):
+        usage.count(1)
 
 
 def _refuse(_: int) -> None:

@@ -1,5 +1,6 @@
 """Starting a service: the checks before it listens, and its log."""
 
+import asyncio
 import io
 import json
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ import pytest
 
 from dragoman.serving.config import ServiceConfig, is_loopback
 from dragoman.serving.keys import ApiKey
-from dragoman.serving.run import JsonLog, run_service
+from dragoman.serving.run import REPEAT_SECONDS, JsonLog, LoopErrors, run_service
 
 KEYS = (ApiKey(name="a", sha256="0" * 64),)
 
@@ -52,3 +53,23 @@ def test_an_event_is_one_line_of_json_without_what_is_none() -> None:
 def test_without_a_stream_it_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     JsonLog()("stopping")
     assert json.loads(capsys.readouterr().err)["event"] == "stopping"
+
+
+def test_an_error_that_is_repeated_a_thousand_times_a_second_is_one_line_now_and_then() -> None:
+    """As asyncio reports it when descriptors run out: with a traceback each time."""
+    stream, now = io.StringIO(), 0.0
+    errors = LoopErrors(JsonLog(stream), lambda: now)
+    full, other = ({"message": "accept failed", "exception": error} for error in (OSError(24, "secret"), ValueError()))
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        loop.set_exception_handler(errors)
+        for _ in range(1000):
+            loop.call_exception_handler(full)
+        loop.call_exception_handler(other)
+        now = REPEAT_SECONDS
+        loop.call_exception_handler(full)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["reason"] for line in lines] == [
+        f"accept failed ({name})" for name in ("OSError", "ValueError", "OSError")
+    ]
+    assert {line["level"] for line in lines} == {"error"}
