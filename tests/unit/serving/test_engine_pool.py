@@ -302,6 +302,24 @@ def test_work_that_nobody_awaits_is_stopped_and_the_work_behind_it_goes_on(tiny:
     assert children() == before
 
 
+def test_work_whose_time_is_over_is_stopped(tiny: Path) -> None:
+    async def work(harness: ServiceHarness) -> None:
+        (engine,) = harness.pool.engines
+        freeze(engine)
+        with pytest.raises(OverloadedError, match="timeout"):
+            await answered(harness, "two red dogs.")
+        try:
+            await until(lambda: harness.pool.num_cancelled, 30)
+            assert harness.service.is_ready
+        finally:
+            engine.kill()  # or closing would wait for it
+
+    with open_harness({"tiny": tiny}, seconds=0.5) as harness:
+        harness.run(work(harness))
+        (event,) = harness.events
+        assert (event["event"], event["requests"]) == ("work cancelled", ["shop-1"])
+
+
 def test_a_service_is_ready_while_an_engine_is_freed(tiny: Path) -> None:
     async def work(harness: ServiceHarness) -> None:
         (engine,) = harness.pool.engines
