@@ -1,8 +1,9 @@
-"""A run up to this update, from wherever it was left: python continued.py FOLDER UPDATES ddp|fsdp [LOST_IN].
+"""A run up to this update, from wherever it was left: python continued.py FOLDER UPDATES ddp|fsdp BATCHES LOST_IN.
 
 Once for each process with torch's environment of ranks, or without it for one alone. The first prints its losses and
-leaves the weights in FOLDER/weights.pt; each adds the indices of the batches it trained on to FOLDER/batches-RANK. With
-LOST_IN, the second process kills itself in that update, once there is a checkpoint.
+leaves the weights in FOLDER/weights.pt; each adds the indices of the batches it trained on to FOLDER/batches-RANK.
+BATCHES is the number of batches per update. Unless LOST_IN is 0, the second process kills itself in that update, once
+there is a checkpoint.
 """
 
 import json
@@ -13,7 +14,7 @@ import time
 from pathlib import Path
 
 import torch
-from together import BATCHES_PER_UPDATE, SHAPES, Random
+from together import SHAPES, Random
 
 from dragoman.data.batches import Batch
 from dragoman.models.build import build
@@ -36,10 +37,10 @@ class Recorded(Random):
 
 def main() -> None:
     folder, updates, parallel = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    lost_in = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    batches_per_update, lost_in = int(sys.argv[4]), int(sys.argv[5])
     torch.set_num_threads(1)
     settings = {
-        "batches_per_update": BATCHES_PER_UPDATE,
+        "batches_per_update": batches_per_update,
         "schedule": {"factors": ["warmup"], "rate": 0.01, "warmup": 5},
         "stop": {"updates": updates},
         "checkpoints": {"every": 10},
@@ -71,7 +72,7 @@ def main() -> None:
 
         trainer = Trainer(model, reader, config, validate, folder, group=group, on_event=on_event, on_step=on_step)
         outcome = trainer.run()
-        trained = [index for index in reader.indices if index < updates * BATCHES_PER_UPDATE]  # a loader may read ahead
+        trained = [index for index in reader.indices if index < updates * batches_per_update]  # a loader may read ahead
         with (folder / f"batches-{group.rank}").open("a") as file:
             print(*trained, sep="\n", file=file)
         if group.is_first:

@@ -8,12 +8,14 @@ relative difference of a loss, for DDP and FSDP2. The exit code says whether all
 
 import argparse
 import json
+import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "forks"))  # for test_continued.py
 from test_continued import run
 
-BATCHES, MOST = "8", 1e-5
+BATCHES, MOST = 8, 1e-5
 
 
 def main() -> None:
@@ -23,10 +25,11 @@ def main() -> None:
     wanted = parser.parse_args()
     values = {}
     with tempfile.TemporaryDirectory() as place:
-        alone = run(Path(place) / "alone", 1, wanted.updates, "ddp", BATCHES)
+        alone = run(Path(place) / "alone", 1, wanted.updates, batches_per_update=BATCHES)
         for parallel in ("ddp", "fsdp"):
             for processes in wanted.processes:
-                losses = run(Path(place) / f"{parallel}-{processes}", processes, wanted.updates, parallel, BATCHES)
+                folder = Path(place) / f"{parallel}-{processes}"
+                losses = run(folder, processes, wanted.updates, parallel, batches_per_update=BATCHES)
                 assert list(losses) == list(alone)
                 difference = max(abs(losses[update] - alone[update]) / alone[update] for update in alone)
                 values[f"{parallel}_{processes}"] = difference

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,14 @@ SECONDS = 300
 BATCHES_PER_UPDATE = 4
 
 
-def run(folder: Path, processes: int, updates: int, parallel: str = "ddp", lost_in: int = 0) -> dict[int, float]:
+def run(
+    folder: Path,
+    processes: int,
+    updates: int,
+    parallel: str = "ddp",
+    lost_in: int = 0,
+    batches_per_update: int = BATCHES_PER_UPDATE,
+) -> dict[int, float]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -27,7 +35,8 @@ def run(folder: Path, processes: int, updates: int, parallel: str = "ddp", lost_
     for rank in range(processes):
         among = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         env = plain | {"OMP_NUM_THREADS": "1"} | (among if processes > 1 else {})
-        command = [PYTHON, str(SCRIPT), str(folder), str(updates), parallel, str(lost_in)]
+        options = (str(updates), parallel, str(batches_per_update), str(lost_in))
+        command = [PYTHON, str(SCRIPT), str(folder), *options]
         started.append(subprocess.Popen(command, env=env, stdout=-1, stderr=-1, text=True))
     try:
         said = [process.communicate(timeout=SECONDS) for process in started]
@@ -91,6 +100,15 @@ def test_two_processes_then_four_then_one_train_on_the_same_batches_to_the_same_
     assert len(list(tmp_path.glob("batches-*"))) == 4
     assert trained_on(tmp_path) == list(range(16 * BATCHES_PER_UPDATE))
     assert_same_weights(tmp_path, alone)
+
+
+@pytest.mark.slow
+def test_the_script_for_more_processes_compares_them_with_one() -> None:
+    command = [sys.executable, str(SCRIPT.with_name("many.py")), "--processes", "2", "--updates", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout.splitlines()[-1])["values"]
+    assert values == pytest.approx({"ddp_2": 0.0, "fsdp_2": 0.0}, abs=1e-5)
 
 
 @pytest.mark.slow
