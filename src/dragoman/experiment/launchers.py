@@ -21,7 +21,7 @@ from dragoman.device import AUTO, choose_device, count_devices, is_lost_peer, lo
 from dragoman.experiment.log import Event, EventCallback
 from dragoman.experiment.request import TrainRequest
 from dragoman.io.processes import exit_with_parent, num_cores
-from dragoman.io.torchrun import SECONDS_FOR_MESSAGE, end_torchrun, is_under_torchrun
+from dragoman.io.torchrun import LAUNCHER, SECONDS_FOR_MESSAGE, end_torchrun, is_under_torchrun
 from dragoman.training.config import TIMEOUT, format_duration, parse_duration
 from dragoman.training.signals import SAVE, TERMINATED, handle_signals, is_main_thread
 
@@ -151,7 +151,7 @@ class Torchrun(Launcher):
     def __enter__(self) -> "Torchrun":
         from dragoman.training.parallel import init_group
 
-        exit_with_parent(os.getppid())  # a torchrun that was killed can start none of us again: others may train here
+        exit_with_parent(LAUNCHER)  # a torchrun that was killed can start none of us again: others may train here
         self._joined = ExitStack()
         self._group = self._joined.enter_context(init_group(choose_device(self.device), self._timeout))
         self._preparing = self._group.new_process_group()  # the others wait longer while the first prepares the text

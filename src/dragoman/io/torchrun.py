@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 from typing import Final
 
-_PARENT: Final = os.getppid()
+LAUNCHER: Final = os.getppid()
 """torchrun, if it has started this process: if it is killed, the process gets another parent."""
 
 SECONDS_FOR_MESSAGE: Final = 5.0
@@ -16,7 +16,7 @@ _is_reporting = False
 
 def is_under_torchrun() -> bool:
     """Return True if torchrun has started this process and still runs."""
-    return "TORCHELASTIC_RUN_ID" in os.environ and os.getppid() == _PARENT
+    return "TORCHELASTIC_RUN_ID" in os.environ and os.getppid() == LAUNCHER
 
 
 def end_torchrun() -> bool:
@@ -37,5 +37,5 @@ def end_torchrun() -> bool:
         return True
     _is_reporting = True
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.kill(_PARENT, signal.SIGTERM)
+    os.kill(LAUNCHER, signal.SIGTERM)
     return True
