@@ -382,22 +382,26 @@ def _explain_choices(inputs: PlanInputs, recipe: Recipe) -> Iterator[PlanChoice]
         yield PlanChoice("augmentation", f"{sum(training.augment.model_dump().values()):.0%} more pairs", reason)
     batches = training.batches_per_update
     size = f"{training.batch.tokens * batches:,} tokens in {batches} batch{'es' * (batches > 1)}"
-    reason = "one for each process" if inputs.processes else "one for each core"
+    unit = "process" if inputs.processes else "device" if inputs.machine.num_devices else "core"
     fewer = ", and small, so that many updates fit" * (inputs.update_tokens < inputs.size.tokens)
-    yield PlanChoice("update", size, reason + fewer)
+    yield PlanChoice("update", size, f"one for each {unit}{fewer}")
     schedule = training.schedule
     reason = "low, for a short warm-up" if schedule.warmup < 100 else f"usual for d_model {recipe.model.d_model}"
     rate = f"up to {schedule.rate:g} in {schedule.warmup:,} updates, then down to 0"
     yield PlanChoice("learning rate", rate, f"{reason}; it reaches 0 when the time is up")
-    where = f"this {inputs.machine.device} device" if inputs.machine.num_devices else "this CPU"
-    reason = f"{where} is {'' if inputs.machine.bfloat16 else 'not '}fast in bfloat16"
-    yield PlanChoice("precision", inputs.precision, reason)
+    yield PlanChoice("precision", inputs.precision, explain_precision(inputs.machine))
     speed = f"about {round(inputs.speed(inputs.size), -2):,.0f} tokens/s"
     yield PlanChoice("speed", speed, "measured briefly; training measures its own, and plans its end by that")
     yield _explain_end(inputs, training)
     metric = "BLEU" if training.stop.metric == "bleu" else "loss (BLEU would be 0)"
     reason = f"on {recipe.validation.max_pairs:,} pairs; the weights with the best {metric} are kept"
     yield PlanChoice("validation", f"every {format_duration(float(training.validate_every))}", reason)
+
+
+def explain_precision(machine: Machine) -> str:
+    """Return the reason for the precision on a machine."""
+    where = f"this {machine.device} device" if machine.num_devices else "this CPU"
+    return f"{where} is {'' if machine.bfloat16 else 'not '}fast in bfloat16"
 
 
 def _explain_model(inputs: PlanInputs, recipe: Recipe) -> PlanChoice:

@@ -10,7 +10,14 @@ from dragoman.data.corpus import CorpusConfig
 from dragoman.data.order import BatchConfig
 from dragoman.decoding.options import SearchOptions
 from dragoman.evaluation.text_files import read_text
-from dragoman.experiment.autopilot import MIN_PAIRS, Plan, PlanChoice, guess_languages, round_up_time
+from dragoman.experiment.autopilot import (
+    MIN_PAIRS,
+    Plan,
+    PlanChoice,
+    explain_precision,
+    guess_languages,
+    round_up_time,
+)
 from dragoman.experiment.census import Census, take_census
 from dragoman.experiment.findings import FEW_FOR_A_PARENT
 from dragoman.experiment.machine import Machine, tokens_per_second, tokens_per_update
@@ -92,13 +99,10 @@ class FinetuneInputs:
 
     @cached_property
     def seconds_per_pair(self) -> float:
-        """The estimated time in which all cores translate a sentence."""
+        """The estimated time in which all cores or devices translate a sentence."""
         tiny = preset("tiny", self.model.target_vocabulary)
-        return _SECONDS_PER_PAIR * tokens_per_second(tiny, self.precision, self.machine) / self.speed / self._cores
-
-    @property
-    def _cores(self) -> float:
-        return self.machine.cores * self.machine.speed
+        slowdown = tokens_per_second(tiny, self.precision, self.machine) / self.speed
+        return _SECONDS_PER_PAIR * slowdown / (self.machine.max_processes * self.machine.speed)
 
     @property
     def num_scored(self) -> int:
@@ -139,7 +143,7 @@ class FinetuneInputs:
     @property
     def num_batches(self) -> int:
         """The number of batches per update: one for each process."""
-        return self.processes or min(_MAX_PROCESSES, self.machine.cores)
+        return self.processes or min(_MAX_PROCESSES, self.machine.max_processes)
 
     @property
     def update_tokens(self) -> int:
@@ -321,8 +325,7 @@ def _explain_choices(inputs: FinetuneInputs, recipe: Recipe, parent: Bundle) -> 
     reason = "lower than from scratch, as the weights are good already"
     reason += "; old text allows a higher one" if inputs.num_old else "; the fewer pairs, the lower"
     yield PlanChoice("learning rate", rate, reason)
-    reason = f"this CPU is {'' if inputs.machine.bfloat16 else 'not '}fast in bfloat16"
-    yield PlanChoice("precision", inputs.precision, reason)
+    yield PlanChoice("precision", inputs.precision, explain_precision(inputs.machine))
     seconds = inputs.training_time
     limit = f"{seconds / 60:.0f} minutes" if seconds >= 600 else f"{seconds:.0f} seconds"
     sooner = f"sooner after {limit}, or if {training.stop.patience} validations bring no new best"

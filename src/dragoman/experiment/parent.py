@@ -11,6 +11,8 @@ from typing import Final
 
 from dragoman.bundle import Bundle, open_bundle
 from dragoman.data.corpus import CorpusConfig, read_chunks
+from dragoman.decoding.options import EngineOptions
+from dragoman.device import AUTO
 from dragoman.evaluation.text_files import read_text
 from dragoman.experiment.dev_split import DevSplit, split_off
 from dragoman.io.durable import write_durably
@@ -63,12 +65,12 @@ def pin_parent(recipe: Recipe, before: Recipe | None) -> tuple[Recipe, Bundle | 
 
 
 def add_kept(
-    recipe: Recipe, parent: Bundle | None, folder: Path, progress: Progress
+    recipe: Recipe, parent: Bundle | None, folder: Path, progress: Progress, device: str = AUTO
 ) -> tuple[Recipe, tuple[DevSplit, ...]]:
     """Return the recipe with the old pairs of `init.keep` as a training corpus and a test set, and files to write.
 
     The old pairs come first: corpora that are added to a run come last. Only what the parent translates is written
-    here. A recipe that has old pairs already, or has no old text, is returned unchanged.
+    here, by the parent on `device`. A recipe that has old pairs already, or has no old text, is returned unchanged.
     """
     keep = recipe.init.keep if recipe.init else None
     if keep is None or parent is None or has_kept(recipe):
@@ -77,7 +79,7 @@ def add_kept(
     language = recipe.data.train[0].target_language  # all corpora have the same: the recipe has checked it
     if keep.target is None:
         parent = parent.to(language) if language else parent
-        source, target = _rehearse(keep, parent, folder, int(num_new), progress)
+        source, target = _rehearse(keep, parent, folder, int(num_new), progress, device)
         corpus = CorpusConfig(name=OLD, source=str(source), target=str(target), target_language=language)
     else:
         corpus = CorpusConfig(name=OLD, source=keep.source, target=keep.target, target_language=language)
@@ -139,7 +141,9 @@ def count_pairs(corpus: CorpusConfig) -> int:
     return sum(len(chunk) for chunk in read_chunks(corpus, _LINES))
 
 
-def _rehearse(keep: KeepSection, parent: Bundle, folder: Path, num_new: int, progress: Progress) -> tuple[Path, Path]:
+def _rehearse(
+    keep: KeepSection, parent: Bundle, folder: Path, num_new: int, progress: Progress, device: str
+) -> tuple[Path, Path]:
     """Translate old sentences with the parent, or finish doing so; return the files of both sides."""
     lines = read_text(keep.source).lines
     sentences = choose_sentences(lines, num_rehearsed(len(lines), num_new))
@@ -159,7 +163,7 @@ def _rehearse(keep: KeepSection, parent: Bundle, folder: Path, num_new: int, pro
         chunk = sentences[start : start + _CHUNK]
         files.append(parts / f"{start:09}-{hashlib.sha256(_encode(chunk)).hexdigest()[:16]}")
         if not files[-1].is_file():
-            translator = translator or Translator.load(parent)
+            translator = translator or Translator.load(parent, EngineOptions(device=device))
             progress("translate old text with the parent", start, len(sentences), "sentences")
             write_durably(files[-1], _encode(translator.translate(chunk)))
     write_durably(source, content)

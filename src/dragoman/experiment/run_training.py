@@ -127,6 +127,7 @@ def _prepare(
         progress=progress,
         allow_changes=request.allow_changes,
         is_fast_in_bfloat16=machine.bfloat16,
+        device=request.device,
     )
     if request.recipe is None:
         save_plan(folder, request.choices, recipe)

@@ -148,6 +148,7 @@ def _translate_by_parent(
     """Yield the parent's translations of each test set, by its own search options."""
     model = build(config)
     load_weights(model, parent.weights())
+    model = model.to(group.device)
     search = SearchOptions.model_validate(parent.info.search)
     for pairs in test_sets:
         progress = _scoring_progress(pairs, group, notify)

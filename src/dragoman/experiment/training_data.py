@@ -16,6 +16,7 @@ from dragoman.data.corpus import check_corpora
 from dragoman.data.manifest import MANIFEST, Manifest, Prepared, PreparedCorpus
 from dragoman.data.prepare import PrepareConfig, is_prepared_from, prepare, settings_of
 from dragoman.data.word_links import WordStarts
+from dragoman.device import AUTO
 from dragoman.experiment.dev_split import split_languages
 from dragoman.experiment.guided_alignment import learn_missing_links, with_learned_links
 from dragoman.experiment.machine import this_machine
@@ -53,12 +54,13 @@ def prepare_run(
     progress: Progress = ignore_progress,
     allow_changes: bool = False,
     is_fast_in_bfloat16: bool | None = None,
+    device: str = AUTO,
 ) -> Recipe:
     """Create the folder of a run, prepare its data, and write and return the final recipe.
 
     A stopped run is resumed if the recipe is the same or `allow_changes` is set. New corpora at the end of data.train
     are added to the run and use its vocabulary. `is_fast_in_bfloat16` decides what `precision: auto` means; by default
-    the CPU does.
+    the CPU does. On `device`, a parent translates old text.
     """
     folder, recipe = folder.absolute(), with_absolute_paths(recipe)
     raise_problems([check_folder(folder)])
@@ -66,7 +68,7 @@ def prepare_run(
     before = _with_precision(load_recipe(folder / RECIPE), is_fast) if has_checkpoint(folder) else None
     recipe = _with_precision(recipe, before.training.precision == "bfloat16" if before else is_fast)
     recipe, parent = pin_parent(recipe, before)
-    recipe, splits = add_kept(recipe, parent, folder, progress)
+    recipe, splits = add_kept(recipe, parent, folder, progress, device)
     additions = [added for added in load_additions(folder) if before or added.first < len(recipe.data.train)]
     known = _num_known(folder, len(before.data.train)) if before else len(recipe.data.train)
     first_corpora = recipe.data.train[: min([known, *(added.first for added in additions)])]

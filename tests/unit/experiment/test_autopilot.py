@@ -147,6 +147,16 @@ def test_the_number_of_processes_decides_the_number_of_batches(monkeypatch: pyte
         assert plan.recipe.training.batches_per_update == processes
 
 
+def test_on_accelerators_there_is_a_batch_for_each_of_them_however_many_cores(plan: object) -> None:
+    gpus = Machine(cores=64, memory=None, bfloat16=True, speed=30.0, device="cuda", num_devices=4)
+    made: Plan = plan(200_000, machine=gpus)  # type: ignore[operator]
+    assert made.recipe.training.batches_per_update == 4
+    shown = {choice.what: choice.reason for choice in made.choices}
+    assert "device" in shown["update"]
+    assert "core" not in shown["update"]
+    assert shown["precision"] == "this cuda device is fast in bfloat16"
+
+
 def test_the_first_validation_comes_after_a_tenth_of_the_time(plan: object) -> None:
     for time in (8 * MINUTE, 45 * MINUTE):
         training = plan(29_000, time).recipe.training  # type: ignore[operator]

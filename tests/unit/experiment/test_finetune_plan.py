@@ -77,6 +77,17 @@ def test_the_learning_rate_grows_with_the_pairs_and_falls_with_the_width() -> No
     assert inputs(20, size="paper-big").rate == 2e-5
 
 
+def test_on_accelerators_there_is_a_batch_for_each_of_them_however_many_cores(tmp_path: Path) -> None:
+    gpus = Machine(cores=64, memory=None, bfloat16=True, speed=30.0, device="cuda", num_devices=2)
+    source, target = write(tmp_path, "a", 600)
+    corpora, init = [CorpusConfig(source=source, target=target)], InitSection(bundle="demo")
+    made = plan_finetuning(corpora, "run", init, open_bundle(demo_folder()), 30 * MINUTE, gpus, ignore_progress)
+    assert made.recipe.training.batches_per_update == 2
+    assert "this cuda device is fast in bfloat16" in [choice.reason for choice in made.choices]
+    fewer_cores = replace(gpus, cores=4)
+    assert inputs(5000, machine=gpus).seconds_per_pair == inputs(5000, machine=fewer_cores).seconds_per_pair
+
+
 def test_fewer_pairs_are_read_more_often() -> None:
     epochs = [inputs(pairs).max_epochs for pairs in (500, 5000, 29_000)]
     assert epochs == sorted(epochs, reverse=True)
