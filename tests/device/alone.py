@@ -13,18 +13,22 @@ import torch
 from standin import standin_c as native
 from toy_run import ToyRun
 
+from dragoman.api import load
 from dragoman.bundle import open_bundle
 from dragoman.data.batches import Batch
 from dragoman.decoding.options import EngineOptions, SamplingOptions, SearchOptions
 from dragoman.decoding.torch_engine import TorchEngine
-from dragoman.device import choose_device
+from dragoman.device import choose_device, device_of
 from dragoman.evaluation.likelihood import score_pairs
 from dragoman.evaluation.metric_options import MetricOptions
+from dragoman.experiment import train_model as train_module
 from dragoman.experiment.held_out import TextPairs
+from dragoman.experiment.training_data import prepare_run
 from dragoman.experiment.validator import Validator
 from dragoman.inspection.inspector import Inspector
 from dragoman.models.build import build
 from dragoman.models.config import TransformerConfig
+from dragoman.recipes.recipe import load_recipe
 from dragoman.text.vocab import PAD
 from dragoman.training import loss as loss_module
 from dragoman.training.config import TrainingConfig
@@ -35,6 +39,7 @@ from dragoman.translation.translator import Translator
 GOLDEN = Path(__file__).parents[1] / "golden"
 VOCABULARY = 37_000
 DEVICES = ("cpu", "standin")
+WORDS = ("two", "three", "four"), ("red", "green", "old", "blue"), ("dogs", "women", "tables", "men")
 SENTENCES = ["two red dogs.", "four green women and three old tables."]
 
 
@@ -44,12 +49,13 @@ def chosen() -> dict[str, Any]:
 
 
 def updates(folder: Path) -> dict[str, Any]:
-    """The losses on both devices: float32 without dropout, R-Drop's two passes, microbatches, recurrent models."""
+    """The losses on both devices: float32 without dropout, R-Drop's two passes, a guided head, other families."""
     cases: dict[str, tuple[str, int, dict[str, Any]]] = {
         "transformer": ("transformer", 50, {"snapshots": {"every": 20, "average": 2}}),
         "r_drop": ("transformer", 5, {"loss": {"r_drop": 1.0}}),
         "microbatches": ("transformer", 5, {"pieces": 2, "optimizer": {"clip": 0.5}}),
         "recompute": ("transformer", 5, {"recompute": True}),
+        "guided": ("transformer", 5, {"pieces": 2, "guided_alignment": {"weight": 0.3, "head": 1}}),
         "bahdanau": ("bahdanau", 5, {}),
         "luong": ("luong", 5, {}),
         "convs2s": ("convs2s", 5, {}),
@@ -134,8 +140,7 @@ def memory_of_decoding(_: Path) -> dict[str, Any]:
     bundle = open_bundle(GOLDEN / "v1")
     translator = Translator.load(bundle, EngineOptions("torch", device="standin"))
     model = Inspector.of(bundle, device="standin").model
-    words = ("two", "three", "four"), ("red", "green", "old", "blue"), ("dogs", "women", "tables", "men")
-    sentences = [f"{' '.join(choice)}." for choice in product(*words)]
+    sentences = [f"{' '.join(choice)}." for choice in product(*WORDS)]
     engine, encoded = TorchEngine(model), bundle.vocab.source.encode(sentences)
     tokens = [encoded.take(np.array([index])).padded(PAD)[0].tolist() for index in range(len(sentences))]
     sampler = replace(translator, sampling=SamplingOptions(seed=3))
@@ -185,8 +190,47 @@ def checkpoints(folder: Path) -> dict[str, Any]:
     return {"straight": list(straight.losses.values()), "moved": list(losses.values()), "resumed": resumed}
 
 
+def finetuned(folder: Path) -> dict[str, Any]:
+    """A training that begins with a model: whether the device computes before it, where it translates, its scores."""
+    found: dict[str, Any] = {}
+    original = train_module.translate_together
+    folder.mkdir()
+    sentences = [f"{' '.join(choice)}." for choice in product(*WORDS)]
+    for side, texts in (("en", sentences), ("de", sentences[::-1])):
+        (folder / f"text.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    child = {
+        "name": "child",
+        "data": {"train": [{"source": "text.en", "target": "text.de"}], "split": 4},
+        "init": {"bundle": str(GOLDEN / "v1"), "keep": {"source": "text.en"}},
+        "training": {
+            "batch": {"tokens": 200},
+            "schedule": {"factors": ["warmup"], "rate": 0.001, "warmup": 2},
+            "stop": {"updates": 2, "metric": "loss"},
+            "precision": "float32",
+        },
+    }
+    (folder / "recipe.yaml").write_text(json.dumps(child), encoding="utf-8")  # JSON is YAML
+    for name in DEVICES:
+        native.reset()
+        prepare_run(load_recipe(folder / "recipe.yaml"), folder / name, num_workers=1, device=name)
+        kernels, places, rows = sum(native.kernels().values()), list[str](), list[dict[str, Any]]()
+
+        def note(model: Any, *rest: Any, to: list[str] = places) -> list[str]:
+            to.append(device_of(model).type)
+            return original(model, *rest)
+
+        def on_event(event: dict[str, Any], to: list[dict[str, Any]] = rows) -> None:
+            to.extend(event["rows"] if event["event"] == "comparison" else [])
+
+        train_module.translate_together = note
+        train_module.train_model(folder / name, Group(device=choose_device(name)), on_event)
+        found[name] = {"kernels": kernels, "places": places, "rows": rows}
+    train_module.translate_together = original
+    return found
+
+
 def use() -> dict[str, Any]:
-    """A bundle on both devices: translations, sampling, scores of pairs, and a trace."""
+    """A bundle on both devices: translations of several kinds, scores of pairs, word links, and a trace."""
     found: dict[str, Any] = {}
     for name in ("v1", "v1-recurrent", "v1-convolutional"):
         bundle = open_bundle(GOLDEN / name)
@@ -198,7 +242,12 @@ def use() -> dict[str, Any]:
             sampler = replace(translator, sampling=SamplingOptions(seed=3, top_p=0.9))
             trace = inspector.trace(SENTENCES[0])
             scored = score_pairs(inspector.model, bundle.vocab, SENTENCES, SENTENCES[::-1])
+            model = load(GOLDEN / name, engine="torch", device=device)
             of_device[device] = {
+                "begun": model.translate(SENTENCES[0], prefix="zwei"),
+                "with terms": model.translate(SENTENCES, glossary={"dogs": "Wölfe"}),
+                "aligned": model.align(SENTENCES, SENTENCES[::-1]),
+                "alternatives": [one.word for one in model.alternatives(SENTENCES[0], num=2)],
                 "translated": translator.translate(SENTENCES),
                 "sampled": sampler.translate(SENTENCES),
                 "scores": [likelihood.log_probability for likelihood in scored],
@@ -212,7 +261,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
     found = {"chosen": chosen(), "launches": launches(), "use": use()}
-    for part in (updates, prefetched, half, memory, memory_of_decoding, checkpoints):
+    for part in (updates, prefetched, half, memory, memory_of_decoding, checkpoints, finetuned):
         found[part.__name__] = part(folder / part.__name__)
     print(json.dumps(found))
 

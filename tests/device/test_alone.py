@@ -17,7 +17,10 @@ def test_auto_is_the_accelerator(found: dict[str, Any]) -> None:
     assert found["chosen"] == {"auto": "standin:0", "cpu": "cpu", "second": "standin:1"}
 
 
-@pytest.mark.parametrize("case", ["transformer", "r_drop", "microbatches", "recompute", "bahdanau", "luong", "convs2s"])
+CASES = ["transformer", "r_drop", "microbatches", "recompute", "guided", "bahdanau", "luong", "convs2s"]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_the_losses_are_those_of_the_cpu(found: dict[str, Any], case: str) -> None:
     on_cpu, on_device = found["updates"][case]
     assert len(on_cpu) == (50 if case == "transformer" else 5)
@@ -72,7 +75,19 @@ def test_a_checkpoint_moves_between_devices(found: dict[str, Any]) -> None:
 @pytest.mark.parametrize("bundle", ["v1", "v1-recurrent", "v1-convolutional"])
 def test_a_model_translates_scores_and_is_inspected_there(found: dict[str, Any], bundle: str) -> None:
     on_cpu, on_device = (found["use"][bundle][device] for device in ("cpu", "standin"))
-    for name in ("translated", "sampled"):
-        assert on_device[name] == on_cpu[name]
+    for name in ("translated", "sampled", "begun", "with terms", "aligned", "alternatives"):
+        assert on_device[name] == on_cpu[name], name
     for name in ("scores", "trace"):
         assert on_device[name] == pytest.approx(on_cpu[name], rel=1e-5)
+
+
+def test_a_parent_computes_on_the_device_that_was_chosen(found: dict[str, Any]) -> None:
+    """Before the training it translates old text, and afterwards the test sets, to be compared with."""
+    on_cpu, on_device = (found["finetuned"][device] for device in ("cpu", "standin"))
+    assert on_cpu["kernels"] == 0
+    assert on_device["kernels"] > 0
+    assert len(on_cpu["places"]) >= 3
+    assert set(on_cpu["places"]) == {"cpu"}
+    assert on_device["places"] == ["standin"] * len(on_cpu["places"])
+    assert on_device["rows"] == on_cpu["rows"]
+    assert [row["test_set"] for row in on_cpu["rows"]] == ["dev", "kept"]

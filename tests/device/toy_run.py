@@ -43,13 +43,13 @@ SHAPES: dict[str, ModelConfig] = {
 
 
 class RandomBatches(Reader):
-    """Batches of two sizes."""
+    """Batches of two sizes, with random word links or without."""
 
-    def __init__(self, rows: int = 7) -> None:
-        self.rows = rows
+    def __init__(self, rows: int = 7, has_links: bool = False) -> None:
+        self.rows, self.has_links = rows, has_links
 
     def __reduce__(self) -> Any:
-        return RandomBatches, (self.rows,)
+        return RandomBatches, (self.rows, self.has_links)
 
     def __call__(self, index: int) -> Batch:
         generator = np.random.default_rng(index)
@@ -59,7 +59,8 @@ class RandomBatches(Reader):
         target[np.arange(longest) == lengths - 1] = EOS
         target[np.arange(longest) >= lengths] = PAD
         source[:, -1] = EOS
-        return Batch(index, source.astype(np.int32), target.astype(np.int32), "random", np.arange(num_rows))
+        guide = generator.dirichlet(np.ones(longest), target.shape).astype(np.float32) if self.has_links else None
+        return Batch(index, source.astype(np.int32), target.astype(np.int32), "random", np.arange(num_rows), guide)
 
 
 class ToyRun:
@@ -93,7 +94,7 @@ class ToyRun:
         model = build(SHAPES[family]).to(group.device if group else choose_device(device))
         config = TrainingConfig.model_validate(settings | changes)
         scores = {"bleu": 0.0, "loss": 1.0}
-        reader = RandomBatches(rows)
+        reader = RandomBatches(rows, has_links="guided_alignment" in changes)
         self.trainer = Trainer(model, reader, config, lambda _: scores, folder, group=group, on_event=self._note)
         self.result = self.trainer.run()
 

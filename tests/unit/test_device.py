@@ -4,11 +4,15 @@ import ast
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import ctranslate2
 import pytest
 import torch
 
+from dragoman.bundle import open_bundle
+from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.device import (
     autocast,
     autocast_dtype,
@@ -29,6 +33,8 @@ from dragoman.device import (
     process_backend,
     why_not_ctranslate2,
 )
+from dragoman.io.processes import num_cores
+from dragoman.serving.config import ServiceConfig
 
 SOURCE = Path(__file__).parents[2] / "src" / "dragoman"
 NAMES = re.compile(r"(?<![a-z])(cpu|cuda|mps|xpu|gloo|nccl)(?![a-z])")
@@ -106,6 +112,88 @@ def test_an_accelerator_that_is_not_there_is_one_clear_line(name: str) -> None:
         ) as error:
             choose(name)
         assert "\n" not in str(error.value)
+
+
+def test_a_build_for_an_accelerator_that_is_not_there_means_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA wheel on a machine without a GPU names CUDA, unless torch is asked for a device that can be used."""
+
+    def built_for(check_available: bool = False) -> torch.device | None:
+        return None if check_available else torch.device("cuda")
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", built_for)
+    assert choose_device("auto") == cpu()
+    assert count_devices("auto") == 0
+    with pytest.raises(ValueError, match=r"device cuda is not available: torch .* finds no accelerator"):
+        choose_device("cuda")
+
+
+@pytest.fixture
+def three_gpus(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Three CUDA devices, for torch and CTranslate2; the list has the numbers that were made current."""
+    current: list[int] = []
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", current.append)
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 3)
+    for name in ("LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    return current
+
+
+def test_a_process_takes_the_accelerator_with_its_number(
+    three_gpus: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert choose_device() == torch.device("cuda:0")
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    assert choose_device("cpu") == cpu()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    assert choose_device("auto") == choose_device("cuda") == torch.device("cuda:2")
+    assert three_gpus == [0, 1, 2, 2]
+    assert [count_devices(name) for name in ("auto", "cuda", "cuda:1", "cpu")] == [3, 3, 1, 0]
+
+
+def test_an_accelerator_that_a_process_cannot_have_is_named(
+    three_gpus: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="no device cuda:3: this machine has 3; give cuda:0 to cuda:2"):
+        choose_device("cuda:3")
+    with pytest.raises(ValueError, match=r"device mps is not available: .* finds only cuda devices"):
+        choose_device("mps")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match="cuda:1 is a single device for several processes: leave out :1"):
+        choose_device("cuda:1")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    with pytest.raises(ValueError, match="no device cuda:3: this machine has 3; start at most 3 processes"):
+        choose_device("cuda")
+    assert three_gpus == []
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_ctranslate2_computes_on_all_gpus_or_on_the_one_that_is_named() -> None:
+    assert choose_ctranslate2_device("auto") == choose_ctranslate2_device("cuda") == ("cuda", [0, 1, 2])
+    assert choose_ctranslate2_device("cuda:2") == ("cuda", [2])
+    assert choose_ctranslate2_device("cpu").is_cpu
+    with pytest.raises(ValueError, match="finds 3 CUDA devices; give cuda:0 to cuda:2"):
+        choose_ctranslate2_device("cuda:3")
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_the_compute_types_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    types = {"cpu": {"float32", "int8", "int16"}, "cuda": {"float32", "float16", "int8"}}
+    monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device, _: types[device])
+    bundle = open_bundle("demo")
+    for device, compute, others in (("cuda", "int16", "float32, int8, float16"), ("cpu", "float16", "int16, int8")):
+        with pytest.raises(ValueError, match=f"{compute} is not supported .* this {device} device: use .*{others}"):
+            CTranslate2Engine.load(bundle, compute=compute, device=device)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_on_gpus_one_process_serves_all_of_them() -> None:
+    config = ServiceConfig({"demo": Path("demo")}, device="auto")
+    assert config.num_engines == 1
+    assert replace(config, engines=2).num_engines == 2
+    assert replace(config, device="cpu").num_engines == num_cores()
 
 
 @pytest.mark.parametrize("name", ["", "GPU", "cuda:", "cuda:x", "cuda 1", "cuda:1:2"])

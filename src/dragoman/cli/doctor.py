@@ -20,7 +20,7 @@ from dragoman.cli.train import (
     Time,
     single_recipe,
 )
-from dragoman.device import AUTO
+from dragoman.device import AUTO, check_device
 
 if TYPE_CHECKING:
     from dragoman.experiment.findings import Finding
@@ -60,6 +60,7 @@ def doctor(
     from dragoman.cli.progress import show_progress
     from dragoman.experiment.text_doctor import examine_text, find_missing_packages
 
+    check_device(device, "--device")
     if find_missing_packages() and not (recipe or pairs or set_):
         with show_progress() as progress:
             _print_findings(list(examine_text(source or (), target or (), progress)))
