@@ -169,10 +169,21 @@ def test_a_script_ends_with_its_values(name: str, places: dict[str, Path]) -> No
     assert last["bench"] == name
     assert all(isinstance(value, int | float) for value in last["values"].values())
     assert last["values"] or name == "peers"
-    if name == "worlds":  # the plan agrees with what is simulated, within 5 %
-        ratios = {name: value for name, value in last["values"].items() if "planned_over_simulated" in name}
-        assert len(ratios) == 4
-        assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), abs=0.05)
+    if name == "worlds":
+        assert_planned_as_simulated(last["values"], 4)
+
+
+def test_hsdp_is_planned_as_it_is_simulated(places: dict[str, Path]) -> None:
+    options = ["--preset", "paper-base", "--worlds", "24", "--hsdp", "6", "--tokens", "1024"]
+    output = run(BENCH / "worlds.py", options, places["tmp"])
+    assert_planned_as_simulated(json.loads(output.splitlines()[-1])["values"], 3)
+
+
+def assert_planned_as_simulated(values: dict[str, float], count: int) -> None:
+    """Memory and exchange of the plan are those of the simulation, within 5 %."""
+    ratios = {name: value for name, value in values.items() if "planned_over_simulated" in name}
+    assert len(ratios) == count
+    assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), abs=0.05)
 
 
 @pytest.mark.parametrize(

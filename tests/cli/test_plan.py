@@ -140,6 +140,9 @@ def test_more_nodes_are_limited_by_the_exchange_and_a_small_device_by_its_memory
     assert (far["num_devices"], far["limit"]) == (64, "exchanging")
     assert far["update_seconds"]["exchanging"] == far["exchange_bytes_per_update"] / 12.5e9
     assert far["training_seconds"] == 300_000 * far["update_seconds"]["total"]
+    shared = record("paper-big", "--devices", "8xA100", "--nodes", "8", "--parallel", "hsdp")
+    assert shared["memory_bytes"]["states"] == far["memory_bytes"]["states"] // 8
+    assert shared["update_seconds"]["exchanging"] < far["update_seconds"]["exchanging"]
     small = record("paper-big", "--devices", "T4", "--tokens", "60000")
     assert small["limit"] == "memory"
     assert small["memory_bytes"]["peak"] > small["memory_bytes"]["available"] == 16e9

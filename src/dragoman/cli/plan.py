@@ -49,7 +49,8 @@ def plan(
         Option(metavar="float32|half", help="Arithmetic: half is bfloat16, or float16 on older devices."),
     ] = "half",
     parallel: Annotated[
-        Literal["ddp", "fsdp"], Option(metavar="ddp|fsdp", help="Copies of the weights, or shards.")
+        Literal["ddp", "fsdp", "hsdp"],
+        Option(metavar="ddp|fsdp|hsdp", help="Copies of the weights, shards, or a copy per node in shards."),
     ] = "ddp",
     tokens: Annotated[
         int | None, Option(min=1, metavar="N", help="Tokens of each side in an update; default: recipe's or 25,000.")

@@ -23,7 +23,7 @@ class ClusterRequest:
     network: float
     utilisation: float
     precision: Literal["float32", "half"]
-    parallel: Literal["ddp", "fsdp"]
+    parallel: Literal["ddp", "fsdp", "hsdp"]
     tokens: int | None
     num_pairs: int
 
@@ -39,7 +39,7 @@ def plan_cluster(name: str, vocabulary: int, request: ClusterRequest) -> Record:
     num_devices = cluster.num_devices
     config, at_once, num_batches, updates = _workload(name, vocabulary, request.tokens, num_devices)
     rounds = ceil(num_batches / num_devices)
-    memory = device_memory(config, at_once, num_devices, request.parallel, request.precision)
+    memory = device_memory(config, at_once, cluster.num_sharing(request.parallel), request.precision)
     seconds = update_time(config, rounds * at_once, cluster, request.parallel)
     updates_per_epoch = max(1, round(request.num_pairs * cost.SENTENCE / (num_batches * at_once)))
     paper = next((run for known, run in cost.TABLE_2.items() if preset(known, vocabulary) == config), None)
@@ -57,7 +57,7 @@ def plan_cluster(name: str, vocabulary: int, request: ClusterRequest) -> Record:
         "tokens_at_once": at_once,
         "batches_per_device": rounds,
         "memory_bytes": asdict(memory) | {"peak": memory.peak, "available": int(device.memory * 1e9)},
-        "exchange_bytes_per_update": exchange_bytes(config, num_devices, request.parallel),
+        "exchange_bytes_per_update": exchange_bytes(config, num_devices, request.parallel, request.nodes),
         "update_seconds": asdict(seconds) | {"total": seconds.total},
         "limit": "memory" if memory.peak > device.memory * 1e9 else seconds.limit,
         "flops_per_update": cost.training_flops(config, num_batches * at_once),
@@ -97,7 +97,7 @@ def cluster_page(record: Record) -> RenderableType:
     what = f"{record['num_devices']} x {device['name']}" + (f" in {given['nodes']} nodes" if given["nodes"] > 1 else "")
     title = Text.assemble((record["name"], "bold cyan"), f" on {what}, {given['parallel']}, {given['precision']}")
     held = small_table("memory of a device", "bytes")
-    held.add_row("weights and Adam's means" + " (its shard)" * (given["parallel"] == "fsdp"), size(memory["states"]))
+    held.add_row("weights and Adam's means" + " (its shard)" * (given["parallel"] != "ddp"), size(memory["states"]))
     held.add_row("gathered or copied weights", size(memory["gathered"]))
     held.add_row(f"activations of 2 x {record['tokens_at_once']:,} tokens", size(memory["activations"]))
     held.add_row("gradients, when activations are gone", size(memory["gradients"]))
@@ -137,6 +137,8 @@ def _notes(record: Record) -> list[str]:
     if num_batches % num_devices:
         notes.append(f"{num_batches} batches an update do not divide among {num_devices} devices: some of them wait.")
     link = f"{given['exchange_bytes_per_second'] / 1e9:g} GB/s"
+    if given["parallel"] == "hsdp":
+        link = f"{record['device']['link']:g} GB/s inside a node and {given['network']:g} GB/s between nodes"
     notes.append(f"Assumed: {percent(given['utilisation'])} of peak arithmetic, exchange at {link}; not measured.")
     return [*notes, f"Device: figures to be confirmed on the {record['device']['source']}."]
 

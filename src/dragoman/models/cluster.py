@@ -18,7 +18,7 @@ from dragoman.models import cost
 from dragoman.models.config import ModelConfig
 from dragoman.models.cost import FLOAT32, SENTENCE
 
-DataParallel = Literal["ddp", "fsdp"]
+DataParallel = Literal["ddp", "fsdp", "hsdp"]
 Arithmetic = Literal["float32", "half"]
 
 ADAM_PASSES: Final = 7
@@ -64,6 +64,10 @@ class PlannedCluster:
     def exchange_speed(self) -> float:
         """Bytes per second of an exchange between all devices, in one direction."""
         return 1e9 * (self.device.link if self.nodes == 1 else min(self.device.link, self.network))
+
+    def num_sharing(self, how: DataParallel) -> int:
+        """Return the number of devices that share the weights: one, those of a node, or all."""
+        return {"ddp": 1, "hsdp": self.per_node, "fsdp": self.num_devices}[how]
 
 
 @dataclass(frozen=True)
@@ -115,44 +119,59 @@ def sharded_parameters(config: ModelConfig) -> int:
     return sum(part.parameters for part in cost.parts(config) if part.name in names)
 
 
-def exchange_bytes(config: ModelConfig, num_devices: int, how: DataParallel) -> float:
+def exchange_bytes(config: ModelConfig, num_devices: int, how: DataParallel, nodes: int = 1) -> float:
     """Return the bytes that a device sends per update, and as many that it receives; all in float32."""
+    if how == "hsdp":
+        per_node = num_devices // nodes
+        return exchange_bytes(config, per_node, "fsdp") + network_bytes(config, per_node, nodes)
     weights = cost.parameters(config)
     passes = 2 * weights if how == "ddp" else weights + sharded_parameters(config) + weights
     return FLOAT32 * passes * (num_devices - 1) / num_devices
 
 
+def network_bytes(config: ModelConfig, per_node: int, nodes: int) -> float:
+    """Return the bytes that a device sends to other nodes per update with `hsdp`: its share of the gradients, twice."""
+    return FLOAT32 * 2 * cost.parameters(config) / per_node * (nodes - 1) / nodes
+
+
 def device_memory(
     config: ModelConfig,
     tokens: int,
-    num_devices: int,
-    how: DataParallel,
+    num_sharing: int,
     arithmetic: Arithmetic,
     length: int = SENTENCE,
 ) -> DeviceMemory:
-    """Return the memory of a device that trains on `tokens` source and `tokens` target tokens at once."""
+    """Return the memory of a device that trains on `tokens` source and `tokens` target tokens at once.
+
+    `num_sharing` devices share the weights.
+    """
     bill, parts = cost.memory(config, tokens, length), cost.parts(config)
     logits = FLOAT32 * tokens * config.target_vocabulary
     kept = bill.activations - 2 * logits  # logits, softmax and the gradient of the logits are in float32
     activations = (kept // 2 if arithmetic == "half" else kept) + 3 * logits
     copies = bill.weights // 2 if arithmetic == "half" else 0
-    if how == "ddp" or num_devices == 1:
+    if num_sharing == 1:
         return DeviceMemory(bill.weights + bill.adam, copies, bill.gradients, activations)
     root = bill.weights - FLOAT32 * sharded_parameters(config)
     layers = 1 if config.family == "recurrent" else config.num_encoder_layers
     encoder = sum(part.parameters for part in parts if part.name.startswith("encoder") and part.name != "encoder maps")
     layer = FLOAT32 * encoder // layers if sharded_parameters(config) else 0
-    states = (bill.weights + bill.adam) // num_devices
-    return DeviceMemory(states, root + layer + copies, root + layer + bill.gradients // num_devices, activations)
+    states = (bill.weights + bill.adam) // num_sharing
+    return DeviceMemory(states, root + layer + copies, root + layer + bill.gradients // num_sharing, activations)
 
 
 def update_time(config: ModelConfig, tokens: int, cluster: PlannedCluster, how: DataParallel) -> UpdateTime:
     """Return the time of an update in which each device has `tokens` source and `tokens` target tokens."""
-    devices, weights = cluster.num_devices, cost.parameters(config)
-    held = weights / (devices if how == "fsdp" else 1)
+    if how == "hsdp":  # the devices of a node share its network
+        inside = exchange_bytes(config, cluster.per_node, "fsdp") / (1e9 * cluster.device.link)
+        between = cluster.per_node * network_bytes(config, cluster.per_node, cluster.nodes) / (1e9 * cluster.network)
+        exchanging = inside + between
+    else:
+        exchanging = exchange_bytes(config, cluster.num_devices, how) / cluster.exchange_speed
+    held = cost.parameters(config) / cluster.num_sharing(how)
     return UpdateTime(
         computing=cost.training_flops(config, tokens) / cluster.speed,
-        exchanging=exchange_bytes(config, devices, how) / cluster.exchange_speed,
+        exchanging=exchanging,
         optimizer=ADAM_PASSES * FLOAT32 * held / (1e9 * cluster.device.bandwidth),
     )
 

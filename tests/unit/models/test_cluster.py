@@ -9,6 +9,7 @@ from dragoman.models.cluster import (
     PlannedCluster,
     device_memory,
     exchange_bytes,
+    network_bytes,
     parse_devices,
     sharded_parameters,
     update_time,
@@ -34,16 +35,16 @@ def test_fsdp_gathers_encoder_layers_and_feed_forward_layers_twice_and_the_rest_
 
 
 def test_the_shard_of_a_device_shrinks_with_their_number_and_its_activations_do_not() -> None:
-    few, many = (device_memory(BASE, 900, number, "fsdp", "float32") for number in (4, 40))
+    few, many = (device_memory(BASE, 900, number, "float32") for number in (4, 40))
     assert few.states == pytest.approx(10 * many.states, rel=1e-6)
     assert few.activations == many.activations
-    copies = device_memory(BASE, 900, 40, "ddp", "float32")
+    copies = device_memory(BASE, 900, 1, "float32")
     assert copies.states == 12 * cost.parameters(BASE)
     assert copies.peak > many.peak
 
 
 def test_half_precision_halves_activations_but_for_the_logits_and_copies_the_weights() -> None:
-    full, half = (device_memory(BASE, 1200, 1, "ddp", arithmetic) for arithmetic in ("float32", "half"))
+    full, half = (device_memory(BASE, 1200, 1, arithmetic) for arithmetic in ("float32", "half"))
     logits = 3 * 4 * 1200 * BASE.target_vocabulary
     assert half.activations - logits == pytest.approx((full.activations - logits) / 2, rel=1e-6)
     assert (full.gathered, half.gathered) == (0, 2 * cost.parameters(BASE))
@@ -61,6 +62,20 @@ def test_the_time_of_an_update_follows_from_the_figures_of_the_device() -> None:
     assert alone.exchanging == pytest.approx(exchange_bytes(BASE, 3, "fsdp") / 50e9)
     assert alone.computing == pytest.approx(cost.training_flops(BASE, 600) / (0.3 * 2e12))
     assert alone.optimizer == pytest.approx(28 * cost.parameters(BASE) / 3 / 100e9)
+
+
+def test_with_hsdp_a_node_shares_the_weights_and_sends_its_gradients_once_over_the_network() -> None:
+    cluster = PlannedCluster(DEVICE, per_node=4, nodes=3, network=5.0)
+    assert [cluster.num_sharing(how) for how in ("ddp", "hsdp", "fsdp")] == [1, 4, 12]
+    gradients = 4 * cost.parameters(BASE)
+    between = network_bytes(BASE, 4, 3)
+    assert 4 * between == pytest.approx(2 * 2 / 3 * gradients)  # all devices of a node: as one device with DDP
+    inside = exchange_bytes(BASE, 4, "fsdp")
+    assert exchange_bytes(BASE, 12, "hsdp", 3) == pytest.approx(inside + between)
+    assert exchange_bytes(BASE, 4, "hsdp") == inside
+    seconds = update_time(BASE, 600, cluster, "hsdp")
+    assert seconds.exchanging == pytest.approx(inside / 50e9 + 4 * between / 5e9)
+    assert seconds.optimizer == pytest.approx(28 * cost.parameters(BASE) / 4 / 100e9)
 
 
 def test_every_device_names_its_datasheet() -> None:
