@@ -1,6 +1,7 @@
 """`dragoman import` as a user runs it, in an installation without torch."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,15 @@ def test_options_are_kept_in_the_model(folder: Path) -> None:
     readme = (folder / "npz" / "README.md").read_text(encoding="utf-8")
     assert "CC-BY-4.0" in readme
     assert "--positions hf" in readme
+
+
+def test_weights_of_torch_need_torch_and_the_error_says_how_to_get_it(folder: Path) -> None:
+    pickled = Path(shutil.copytree(folder / "opus-mt-en-de", folder / "pickled"))
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")  # it is not read
+    done = run(folder, "import", "pickled", "--out", "unread")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'dragoman[train]'" in done.stderr
+    assert not (folder / "unread").exists()
 
 
 @pytest.mark.parametrize(
