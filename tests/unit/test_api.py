@@ -13,6 +13,7 @@ import dragoman
 from dragoman.api import Model
 from dragoman.bundle import Bundle, ExportCheck, demo_folder
 from dragoman.decoding.options import EngineOptions
+from dragoman.experiment.request import TrainRequest
 from dragoman.text.vocab import BOS, EOS, PAD
 from dragoman.translation.document import TextDocument
 from dragoman.translation.pipeline import FIRST_WINDOW
@@ -317,6 +318,7 @@ from pathlib import Path
 from dragoman.bundle import Export, open_bundle
 from dragoman.api import Model
 from dragoman.decoding.options import EngineOptions
+from dragoman.experiment.request import TrainRequest
 bundle = open_bundle(Path(sys.argv[1]))
 info = bundle.info.model_copy(update={"search": {}})
 bundle = replace(bundle, info=info, exports=(Export.model_validate_json(sys.argv[2]),))
@@ -407,6 +409,24 @@ def test_old_text_without_a_model_to_begin_with_is_refused(tmp_path: Path) -> No
         Path(path).write_text("a line\n" * 30, encoding="utf-8")
     with pytest.raises(ValueError, match="no such folder"):
         dragoman.train(source=source, target=target, init=tmp_path / "base", out=tmp_path / "run")
+
+
+def test_a_model_to_begin_with_old_text_and_a_device_are_those_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[TrainRequest] = []
+    monkeypatch.setattr(
+        "dragoman.experiment.run_training.run_training", lambda request, progress: requests.append(request)
+    )
+    given = {"source": "a.en", "target": "a.fr", "init": "demo", "to": "fr", "time": "5m", "device": "cuda"}
+    dragoman.train(out=tmp_path / "run", **given, keep=("old.en", "old.fr"))  # type: ignore[arg-type]
+    dragoman.train(out=tmp_path / "run", **given, keep_source="old.en")  # type: ignore[arg-type]
+    first, second = requests
+    assert (first.init, first.keep, first.keep_source) == ("demo", ("old.en", "old.fr"), None)
+    assert (second.init, second.keep, second.keep_source) == ("demo", None, "old.en")
+    for request in requests:
+        assert (request.source, request.target) == (("a.en",), ("a.fr",))
+        assert (request.to, request.time, request.device) == ("fr", "5m", "cuda")
 
 
 def test_training_needs_a_recipe_or_text(tmp_path: Path) -> None:

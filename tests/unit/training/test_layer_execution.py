@@ -81,10 +81,12 @@ def test_layers_computed_again_can_be_tapped_without_gradients() -> None:
 
 @pytest.mark.slow
 @every_layered_family
+@pytest.mark.parametrize("rate", [0.0, 0.3], ids=["without dropout", "with dropout"])
 @pytest.mark.filterwarnings("ignore")  # of the compiler, about itself
 def test_compiled_layers_give_the_same_gradients_for_batches_of_any_shape(
-    family: Family, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    family: Family, rate: float, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    """Each layer is one graph without breaks, with the dropout of accelerators."""
     if request.config.getoption("--jaxtyping-packages"):  # run-time checks of shapes cannot be compiled
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", request.node.nodeid]
         done = subprocess.run(command, cwd=request.config.rootpath, capture_output=True, text=True, check=False)
@@ -96,7 +98,8 @@ def test_compiled_layers_give_the_same_gradients_for_batches_of_any_shape(
         graphs.append(graph)
         return graph.forward
 
-    plain, compiled = model(0.0, family), model(0.0, family)
+    plain, compiled = model(rate, family), model(rate, family)
+    monkeypatch.setattr("dragoman.layers.dropout.is_cpu", lambda _: False)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend, fullgraph=True))
     compile_layers(compiled.layers)
     for rows, length in ((4, 7), (3, 9), (6, 5), (5, 11)):
