@@ -5,7 +5,7 @@ python scripts/studio_pictures.py FOLDER [--only NAME ...] [--run RUN] [--other 
 Needs chromium. Those of the guides are made with a training run for Watch, and with another model for Compare:
 
 python scripts/studio_pictures.py docs/guides/pictures --only studio studio-cell studio-compare-bad studio-pin
-    studio-align watch --run RUN --other MODEL
+    studio-align studio-lab studio-lesson watch --run RUN --other MODEL
 """
 
 import argparse
@@ -61,6 +61,11 @@ SCREENS: dict[str, tuple[dict[str, object], str]] = {
         "document.querySelector('.words') && !document.querySelector('[aria-busy=true]')",
     ),
     "studio-triage": ({"view": "triage"}, "document.querySelector('ol > li') !== null"),
+    "studio-lab": ({"view": "lab", "experiment": "gradient-distance"}, "document.querySelector('.plot') !== null"),
+    "studio-lesson": (
+        {"view": "lesson", "chapter": "9", "text": ""},
+        "document.querySelector('.quiz') !== null && document.querySelector('.plot') !== null",
+    ),
     "watch": ({"view": "watch"}, "document.querySelector('.field') !== null"),
 }
 """The state of the address, and the expression that is true when the screen is complete."""
@@ -108,7 +113,8 @@ def main() -> None:
         for name in SCREENS
         for bad in TEXTS
         for size in SIZES
-        if name not in ("watch", "studio-align", "studio-triage") or (not bad and (name != "watch" or options.run))
+        if not bad or name not in ("watch", "studio-align", "studio-triage", "studio-lab", "studio-lesson")
+        if name != "watch" or options.run
     }
     unknown = set(options.only or ()) - set(names)
     if unknown:
@@ -154,7 +160,7 @@ def _draw(browser: Browser, address: str, complete: str, size: tuple[int, int]) 
         time.sleep(0.1)
     time.sleep(0.3)  # until the last change is painted
     # The command at the end has the folders of this machine.
-    end = browser.run("document.querySelector('footer').getBoundingClientRect().top")
+    end = browser.run("document.querySelector('footer')?.getBoundingClientRect().top ?? innerHeight")
     clip = {"x": 0, "y": 0, "width": width, "height": min(height, int(end)), "scale": 1}
     data = browser.request("Page.captureScreenshot", format="png", clip=clip)["data"]
     picture = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")

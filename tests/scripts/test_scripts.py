@@ -58,12 +58,25 @@ def test_the_studio_gets_the_types_and_numbers_of_this_version(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.skipif(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), reason="no chromium")
+def test_the_studio_s_lab_and_course_are_those_of_this_version(tmp_path: Path) -> None:
+    run(sys.executable, SCRIPTS / "studio_lab_and_course.py", tmp_path)
+    for name in ("lab.json", "course.json"):
+        committed = ROOT / "src" / "dragoman" / "studio" / name
+        assert (tmp_path / name).read_bytes() == committed.read_bytes(), "run scripts/studio_lab_and_course.py"
+
+
 def test_studio_pictures_draws_a_screen_in_both_sizes(tmp_path: Path) -> None:
-    names = ("studio", "studio-compare-bad-phone", "studio-align")
+    names = ("studio", "studio-compare-bad-phone", "studio-align", "studio-lab", "studio-lesson-phone")
     run(sys.executable, SCRIPTS / "studio_pictures.py", tmp_path, "--only", *names)
     pictures = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     widths = {name: int.from_bytes(data[16:20]) for name, data in pictures.items()}
-    assert widths == {"studio.png": 1440, "studio-compare-bad-phone.png": 390, "studio-align.png": 1440}
+    assert widths == {
+        "studio.png": 1440,
+        "studio-compare-bad-phone.png": 390,
+        "studio-align.png": 1440,
+        "studio-lab.png": 1440,
+        "studio-lesson-phone.png": 390,
+    }
     assert all(len(data) > 10_000 for data in pictures.values())  # more than one colour
 
 

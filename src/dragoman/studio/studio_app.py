@@ -31,6 +31,7 @@ from dragoman.inspection.trace import TraceHeader
 from dragoman.io.progress import Progress
 from dragoman.serving.middleware import SECURITY_HEADERS
 from dragoman.studio.job_stream import stream_job
+from dragoman.studio.lab_and_course import CourseInfo, LabInfo, load_course, load_lab
 from dragoman.studio.run_watch import UnknownSnapshotError, WatchedRun
 from dragoman.studio.schemas import (
     CounterfactualCounts,
@@ -90,6 +91,7 @@ def create_app(
     _add_run_routes(app, runs or {}, is_closing)
     _add_job_routes(app, models, is_closing)
     _add_align_routes(app, models)
+    _add_reading_routes(app)
     return StudioMiddleware(app, token, hosts)
 
 
@@ -99,6 +101,7 @@ def openapi_document() -> dict[str, Any]:
     _add_run_routes(app, {}, lambda: True)
     _add_job_routes(app, {}, lambda: True)
     _add_align_routes(app, {})
+    _add_reading_routes(app)
     document = app.openapi()
     for kind in (
         TraceHeader,
@@ -210,6 +213,16 @@ def _add_align_routes(app: FastAPI, models: Mapping[str, StudioModel]) -> None:
     @app.post("/api/alignment-head", responses=_ERRORS)
     def store_head(request: StoreHeadRequest) -> StudioModelInfo:
         return _find_model(models, request.model).store_head(request.head)
+
+
+def _add_reading_routes(app: FastAPI) -> None:
+    @app.get("/api/lab", responses=_ERRORS)
+    def lab() -> LabInfo:
+        return load_lab()
+
+    @app.get("/api/course", responses=_ERRORS)
+    def course() -> CourseInfo:
+        return load_course()
 
 
 def _find_model(models: Mapping[str, StudioModel], name: str) -> StudioModel:

@@ -52,6 +52,16 @@ export async function getStudio(): Promise<StudioInfo> {
   return (await (await request("api/studio")).json()) as StudioInfo;
 }
 
+/** Return the experiments of the lab, with their stored results. */
+export async function getLab(): Promise<Schemas["LabExperiment"][]> {
+  return ((await (await request("api/lab")).json()) as Schemas["LabInfo"]).experiments;
+}
+
+/** Return the chapters of the course. */
+export async function getCourse(): Promise<Schemas["Chapter"][]> {
+  return ((await (await request("api/course")).json()) as Schemas["CourseInfo"]).chapters;
+}
+
 export async function postTrace(inputs: TraceRequest, signal: AbortSignal): Promise<TraceResult> {
   const response = await request("api/traces", { method: "POST", body: JSON.stringify(inputs), headers: { "content-type": "application/json" }, signal });
   const text = response.headers.get("x-prefix-text");

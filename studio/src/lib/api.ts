@@ -225,6 +225,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/lab": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lab */
+        get: operations["lab_api_lab_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/course": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Course */
+        get: operations["course_api_course_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -411,6 +445,39 @@ export interface components {
             blocks: (string | components["schemas"]["CellNumbers"])[];
         };
         /**
+         * Chapter
+         * @description A chapter of the course.
+         */
+        Chapter: {
+            /** Title */
+            title: string;
+            /**
+             * Question
+             * @description question that the chapter answers
+             */
+            question: string;
+            /** Blocks */
+            blocks: (components["schemas"]["TextBlock"] | components["schemas"]["ListBlock"] | components["schemas"]["CodeBlock"] | components["schemas"]["TableBlock"] | components["schemas"]["FigureBlock"] | components["schemas"]["OpenBlock"] | components["schemas"]["QuizBlock"])[];
+        };
+        /**
+         * CodeBlock
+         * @description Code, a command, or what the code above prints.
+         */
+        CodeBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "code";
+            /**
+             * Language
+             * @enum {string}
+             */
+            language: "python" | "sh" | "text";
+            /** Code */
+            code: string;
+        };
+        /**
          * CounterfactualCounts
          * @description Target tokens that stay the model's first choice when cross-attention is permuted or uniform.
          */
@@ -429,6 +496,41 @@ export interface components {
             kept_permuted: number;
             /** Kept Uniform */
             kept_uniform: number;
+        };
+        /**
+         * CourseInfo
+         * @description The chapters of the course.
+         */
+        CourseInfo: {
+            /** Chapters */
+            chapters: components["schemas"]["Chapter"][];
+        };
+        /**
+         * Criterion
+         * @description A bound on a number, which the claim implies.
+         */
+        Criterion: {
+            /**
+             * Number
+             * @description name of the number
+             */
+            number: string;
+            /**
+             * Side
+             * @description side of the bound on which the claim expects the number
+             * @enum {string}
+             */
+            side: "above" | "below";
+            /**
+             * Bound
+             * @description bound of the number
+             */
+            bound: number;
+            /**
+             * Reason
+             * @description what the claim says about the number
+             */
+            reason: string;
         };
         /**
          * ErrorInfo
@@ -475,6 +577,21 @@ export interface components {
             units: string;
             /** Heads */
             heads: components["schemas"]["HeadHistory"][];
+        };
+        /**
+         * FigureBlock
+         * @description The picture of an experiment of the lab.
+         */
+        FigureBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "figure";
+            /** Experiment */
+            experiment: string;
+            /** Caption */
+            caption: components["schemas"]["Span"][];
         };
         /**
          * HeadHistory
@@ -678,6 +795,137 @@ export interface components {
             do: "uniform";
         };
         /**
+         * Interval
+         * @description The mean of a number over the seeds, with a 95 % interval by Student's t.
+         */
+        Interval: {
+            /**
+             * Mean
+             * @description mean over the seeds
+             */
+            mean: number;
+            /**
+             * Low
+             * @description lower end of the 95 % interval
+             */
+            low: number;
+            /**
+             * High
+             * @description upper end of the 95 % interval
+             */
+            high: number;
+        };
+        /**
+         * LabExperiment
+         * @description An experiment of the lab, with its stored result.
+         */
+        LabExperiment: {
+            /** Name */
+            name: string;
+            /** Claim */
+            claim: components["schemas"]["Span"][];
+            /**
+             * Source
+             * @description publication of the claim
+             */
+            source: components["schemas"]["Span"][];
+            /** Prediction */
+            prediction: components["schemas"]["Span"][];
+            /** Method */
+            method: components["schemas"]["Span"][];
+            /**
+             * Lesson
+             * @description what the textbook should have said; empty before the first run
+             */
+            lesson: components["schemas"]["Span"][];
+            /**
+             * Numbers
+             * @description description of each number, by name
+             */
+            numbers: {
+                [key: string]: string;
+            };
+            /**
+             * Criteria
+             * @description rule of the verdict, written before the run
+             */
+            criteria: components["schemas"]["Criterion"][];
+            /**
+             * Verdict
+             * @description null: there is no stored result
+             */
+            verdict: ("holds" | "fails as told" | "depends" | "undecided") | null;
+            /** Num Seeds */
+            num_seeds: number;
+            /**
+             * Seconds
+             * @description greatest processor time of a seed
+             */
+            seconds: number;
+            /**
+             * Intervals
+             * @description mean and 95 % interval of each number, by name
+             */
+            intervals: {
+                [key: string]: components["schemas"]["Interval"];
+            };
+            /**
+             * Outcomes
+             * @description of each criterion: met, refuted, or null for undecided
+             */
+            outcomes: (boolean | null)[];
+            /** Panels */
+            panels: components["schemas"]["LabPanel"][];
+        };
+        /**
+         * LabInfo
+         * @description All experiments of the lab.
+         */
+        LabInfo: {
+            /** Experiments */
+            experiments: components["schemas"]["LabExperiment"][];
+        };
+        /**
+         * LabLine
+         * @description A line of a panel: the mean over the seeds, and their range.
+         */
+        LabLine: {
+            /** Name */
+            name: string;
+            /** Mean */
+            mean: number[];
+            /**
+             * Low
+             * @description least value of the seeds at each x
+             */
+            low: number[];
+            /**
+             * High
+             * @description greatest value of the seeds at each x
+             */
+            high: number[];
+        };
+        /**
+         * LabPanel
+         * @description A panel of an experiment's picture.
+         */
+        LabPanel: {
+            /** Title */
+            title: string;
+            /** X Label */
+            x_label: string;
+            /** Y Label */
+            y_label: string;
+            /** X */
+            x: number[];
+            /** Lines */
+            lines: components["schemas"]["LabLine"][];
+            /** Log X */
+            log_x: boolean;
+            /** Log Y */
+            log_y: boolean;
+        };
+        /**
          * LinkList
          * @description The links of each sentence pair: source word and target word, counted from 0.
          */
@@ -703,6 +951,35 @@ export interface components {
             sources: string[];
             /** Targets */
             targets: string[];
+        };
+        /**
+         * ListBlock
+         * @description A list.
+         */
+        ListBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "list";
+            /** Items */
+            items: components["schemas"]["Span"][][];
+        };
+        /**
+         * OpenBlock
+         * @description A link to another view, on a sentence or an experiment of the chapter.
+         */
+        OpenBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "open";
+            /**
+             * Link
+             * @description fragment of the studio's address
+             */
+            link: string;
         };
         /**
          * ProbeSnapshot
@@ -746,6 +1023,47 @@ export interface components {
              * @description validation chrF
              */
             chrf?: number | null;
+        };
+        /**
+         * QuizBlock
+         * @description A question with choices.
+         */
+        QuizBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "quiz";
+            /** Question */
+            question: components["schemas"]["Span"][];
+            /** Choices */
+            choices: components["schemas"]["Span"][][];
+            /**
+             * Answer
+             * @description the right choice, counted from 0
+             */
+            answer: number;
+            /** Reason */
+            reason: components["schemas"]["Span"][];
+        };
+        /**
+         * Span
+         * @description A part of a text with one style.
+         */
+        Span: {
+            /** Text */
+            text: string;
+            /**
+             * Style
+             * @default plain
+             * @enum {string}
+             */
+            style: "plain" | "strong" | "em" | "code" | "sub" | "sup";
+            /**
+             * Link
+             * @description fragment of the studio's address that this text leads to
+             */
+            link?: string | null;
         };
         /**
          * StoreHeadRequest
@@ -824,6 +1142,32 @@ export interface components {
              * @description the run folder on the command line
              */
             argument: string;
+        };
+        /**
+         * TableBlock
+         * @description A table, with its header as the first row.
+         */
+        TableBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "table";
+            /** Rows */
+            rows: components["schemas"]["Span"][][][];
+        };
+        /**
+         * TextBlock
+         * @description A heading, a paragraph, or a quotation.
+         */
+        TextBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "heading" | "paragraph" | "quote";
+            /** Text */
+            text: components["schemas"]["Span"][];
         };
         /**
          * TraceRequest
@@ -2476,6 +2820,136 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StudioModelInfo"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    lab_api_lab_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabInfo"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorInfo"];
+                };
+            };
+        };
+    };
+    course_api_course_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CourseInfo"];
                 };
             };
             /** @description Unauthorized */

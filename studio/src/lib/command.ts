@@ -72,6 +72,11 @@ export function formatAlign(model: string, files: { source: string; target: stri
   return `${search}\n${[...align, ...words([["--layer", choice.layer], ["--head", choice.head], ["--rows", choice.rows], ["--measure", choice.measure]])].join(" ")}`;
 }
 
+/** Return the command that runs an experiment of the lab, or lists all if the name is "". */
+export function formatLab(experiment: string): string {
+  return experiment ? `dragoman lab run ${quote(experiment)}` : "dragoman lab";
+}
+
 function words(options: [string, string | number | null][]): string[] {
   return options.flatMap(([name, value]) => (value === null ? [] : [name, quote(String(value))]));
 }

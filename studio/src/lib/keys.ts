@@ -21,6 +21,14 @@ export function selectByKey(selection: Selection, key: string): boolean {
   return true;
 }
 
+/** Give the focus to an element that is no stop of the Tab key, such as a heading of what was opened. */
+export function focusOn(element: HTMLElement | undefined): void {
+  if (!element) return;
+  element.tabIndex = -1;
+  element.addEventListener("blur", () => element.removeAttribute("tabindex"), { once: true });
+  element.focus({ preventScroll: true });
+}
+
 /** Return true if a key press belongs to the element that has the focus, or to the browser. */
 export function isTaken(event: KeyboardEvent): boolean {
   const element = event.target as HTMLElement;

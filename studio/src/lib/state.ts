@@ -1,10 +1,11 @@
 // The state of the studio as the fragment of its address.
 import { formatHeads, parseHeads, type HeadName } from "./heads";
+import { VERDICTS, type LabChoice, type Verdict } from "./lab";
 import type { Selection } from "./selection.svelte";
 import { WHOLE_LIST, type ListChoice } from "./triage";
 import type { Choice } from "./view";
 
-export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "compare", "watch", "triage", "align"] as const;
+export const VIEWS = ["see", "heads", "theatre", "operate", "cell", "compare", "watch", "triage", "align", "lab", "lesson"] as const;
 export type View = (typeof VIEWS)[number];
 /** What the view of a run shows. */
 export interface WatchState {
@@ -40,6 +41,10 @@ export interface StudioState extends WatchState {
   step: number | null;
   /** What the list of the Triage view shows. */
   list: ListChoice;
+  /** What the Lab shows. */
+  lab: LabChoice;
+  /** The chapter of the Lesson view, counted from 1; 0: the list. */
+  chapter: number;
   /** The translation that stays beside the next ones, as `pinOf` writes it; "": none. */
   pin: string;
 }
@@ -82,12 +87,19 @@ export function parseState(fragment: string): StudioState {
     divisor: /^\d{1,6}(\.\d{1,6})?$/.test(get("divisor")) ? Number(get("divisor")) || null : null,
     step: number("step") ?? null,
     list: {
-      find: get("find"),
+      find: get("view") === "lab" ? "" : get("find"),
       flag: get("flag"),
       least: /^(0(\.\d{1,4})?|1)$/.test(get("least")) ? Number(get("least")) : 0,
       sort: get("sort") || WHOLE_LIST.sort,
       page: Math.max(0, (number("page") ?? 1) - 1),
     },
+    lab: {
+      experiment: /^[a-z0-9-]{1,60}$/.test(get("experiment")) ? get("experiment") : "",
+      find: get("view") === "lab" ? get("find") : "",
+      verdict: oneOf("verdict", Object.keys(VERDICTS) as Verdict[]) ?? "",
+      isGuess: fields.has("guess"),
+    },
+    chapter: number("chapter") ?? 0,
     pin: get("pin"),
   };
 }
@@ -98,7 +110,8 @@ export function pinOf({ model, text, target, beam, prefix, off, uniform }: Studi
 }
 
 export function formatState(state: StudioState): string {
-  const { choice, list } = state;
+  const { choice, list, lab } = state;
+  const isLab = state.view === "lab";
   const isTriage = state.view === "triage";
   const fields: [string, string | number | null | undefined | false][] = [
     ["view", state.view === "see" ? null : state.view],
@@ -129,6 +142,11 @@ export function formatState(state: StudioState): string {
     ["least", isTriage && (list.least || null)],
     ["sort", isTriage && list.sort !== WHOLE_LIST.sort && list.sort],
     ["page", isTriage && list.page > 0 && list.page + 1],
+    ["experiment", isLab && (lab.experiment || null)],
+    ["find", isLab && (lab.find || null)],
+    ["verdict", isLab && (lab.verdict || null)],
+    ["guess", isLab && lab.isGuess && 1],
+    ["chapter", state.view === "lesson" && (state.chapter || null)],
     ["pin", state.pin || null],
   ];
   const kept = fields.filter(([, value]) => value !== null && value !== undefined && value !== false);
