@@ -171,19 +171,19 @@ def _is_question(paragraph: SyntaxTreeNode) -> bool:
 
 
 def _quiz(question: str, answer: str) -> QuizBlock:
-    asked, answered = _QUESTION.match(question), _ANSWER.match(answer.strip())
-    if asked is None or answered is None:
+    with_choices, with_reason = _QUESTION.match(question), _ANSWER.match(answer.strip())
+    if with_choices is None or with_reason is None:
         raise ValueError(f"a question without choices, or without an answer: {question[:60]!r}")
-    _, *choices = re.split(r"(?:^|\s)([A-D]):\s", asked[2])
+    _, *choices = re.split(r"(?:^|\s)([A-D]):\s", with_choices[2])
     letters, texts = choices[::2], choices[1::2]
-    if letters != list("ABCDE"[: len(letters)]) or answered[1] not in letters:
+    if letters != list("ABCDE"[: len(letters)]) or with_reason[1] not in letters:
         raise ValueError(f"choices are to be named A, B, C, and the answer is one of them: {question[:60]!r}")
     return QuizBlock(
         kind="quiz",
-        question=_parse_text(asked[1]),
+        question=_parse_text(with_choices[1]),
         choices=tuple(_parse_text(text) for text in texts),
-        answer=letters.index(answered[1]),
-        reason=_parse_text(answered[2]),
+        answer=letters.index(with_reason[1]),
+        reason=_parse_text(with_reason[2]),
     )
 
 

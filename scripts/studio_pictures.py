@@ -61,7 +61,7 @@ SCREENS: dict[str, tuple[dict[str, object], str]] = {
         "document.querySelector('.words') && !document.querySelector('[aria-busy=true]')",
     ),
     "studio-triage": ({"view": "triage"}, "document.querySelector('ol > li') !== null"),
-    "studio-lab": ({"view": "lab", "experiment": "gradient-distance"}, "document.querySelector('.plot') !== null"),
+    "studio-lab": ({"view": "lab", "experiment": "hi-how-are-you"}, "document.querySelector('.plot') !== null"),
     "studio-lesson": (
         {"view": "lesson", "chapter": "9", "text": ""},
         "document.querySelector('.quiz') !== null && document.querySelector('.plot') !== null",

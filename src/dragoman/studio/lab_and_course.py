@@ -57,7 +57,7 @@ class LabExperiment(Config):
     source: Text = Field(description="publication of the claim")
     prediction: Text
     method: Text
-    lesson: Text = Field(description="what the textbook should have said; empty before the first run")
+    lesson: Text = Field(description="sentence that the textbook needs; empty before the first run")
     numbers: dict[str, str] = Field(description="description of each number, by name")
     criteria: tuple[Criterion, ...] = Field(description="rule of the verdict, written before the run")
     verdict: VerdictName | None = Field(description="null: there is no stored result")

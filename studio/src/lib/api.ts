@@ -835,7 +835,7 @@ export interface components {
             method: components["schemas"]["Span"][];
             /**
              * Lesson
-             * @description what the textbook should have said; empty before the first run
+             * @description sentence that the textbook needs; empty before the first run
              */
             lesson: components["schemas"]["Span"][];
             /**
