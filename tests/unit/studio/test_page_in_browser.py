@@ -28,7 +28,7 @@ TEXT = "A woman is reading a book in the garden."
 LONG = " ".join(["Two young men in blue shirts are standing on a wet street,"] * 4)
 HOSTILE = "<img src=x onerror=window.harmed=1>'\"\\</script><script>window.harmed=1</script> dogs"
 CROSS = "decoder.layers.2.cross_attention"
-CODES |= {key: ord(key.upper()) for key in "mprx1234567"}
+CODES |= {key: ord(key.upper()) for key in "mprx123456789"}
 CODES |= {"/": 191, "[": 219, "]": 221, ",": 188, ".": 190, " ": 32, "?": 191}
 
 
@@ -448,7 +448,7 @@ def test_every_key_of_the_list_does_what_it_says(browser: Browser, address: str)
         "x": f"off={CROSS.replace('2', '1')}.1", "2": "view=heads", "3": "view=theatre", "4": "view=operate",
         "p": "pin=model", "5": "view=cell",
     }  # fmt: skip
-    named = set(" ".join(keys).replace("arrow keys", "").replace(" and", "").split()) - {"to", "7"}
+    named = set(" ".join(keys).replace("arrow keys", "").replace(" and", "").split()) - {"to", "9"}
     assert named == {"/", "[", "]", ",", ".", "r", "m", "x", "p", "Space", "1", "?", "Enter", "Escape"}
     for key, change in changes.items():
         pressed(browser, key)
