@@ -7,16 +7,20 @@ import torch
 from dragoman.attention.multihead import MultiHead
 from dragoman.attention.tap import Sight, Tap
 from dragoman.lab.experiments import (
+    attention_fusion,
+    attention_penalty,
     causal_mask,
     exposure_bias,
     head_learning,
     long_distance,
     longer_sequences,
     memory_hops,
+    memory_tape,
     norm_place,
     residuals,
     score_functions,
     several_heads,
+    short_attention,
     source_reversed,
     warm_up,
 )
@@ -245,3 +249,81 @@ def test_positions_are_those_of_their_kind() -> None:
 def test_statistics_are_collected_while_the_rate_is_zero() -> None:
     assert [warm_up.after_statistics(update, 8, 4) for update in (0, 3)] == [0.0, 0.0]
     assert warm_up.after_statistics(4, 8, 4) == 0.5
+
+
+def test_a_near_text_has_the_probabilities_of_its_tables() -> None:
+    torch.manual_seed(15)
+    tables = short_attention.draw_tables()
+    tokens, log_probabilities = short_attention.draw_near(tables, 3)
+    assert log_probabilities.shape == (3, short_attention.LENGTH - 1)
+    assert log_probabilities[:, :2].exp().flatten().tolist() == pytest.approx([1 / short_attention.VOCABULARY] * 6)
+    one, three, word = tokens[1, 9], tokens[1, 7], tokens[1, 10]
+    expected = (tables[0][one] + tables[1][three]).softmax(dim=0)[word]
+    assert log_probabilities[1, 9].exp() == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_far_text_repeats_the_number_of_a_name_and_knows_it_for_sure() -> None:
+    torch.manual_seed(16)
+    tokens, log_probabilities = short_attention.draw_far(20)
+    for text, truth in zip(tokens.tolist(), log_probabilities.exp().tolist(), strict=True):
+        numbers: dict[int, int] = {}
+        for place in range(0, len(text), 2):
+            name, number = text[place : place + 2]
+            assert truth[place] == pytest.approx(1.0 if name in numbers else 1 / short_attention.NUM_SYMBOLS)
+            assert numbers.setdefault(name, number) == number >= short_attention.NUM_SYMBOLS > name
+            if place:
+                assert truth[place - 1] == pytest.approx(1 / short_attention.NUM_SYMBOLS)
+
+
+def test_weights_are_counted_by_their_distance() -> None:
+    length = 20
+    weights = torch.zeros(1, length, length)
+    for position in range(2, length):
+        weights[0, position, position - 2] = 1.0
+    counted = short_attention.by_distance(weights)
+    assert counted == (0.0, 1.0) + (0.0,) * (short_attention.SPAN - 2)
+
+
+def test_questions_are_about_the_facts_and_sums_about_the_values_so_far() -> None:
+    torch.manual_seed(17)
+    names, values, answers = memory_tape.draw_facts(10, 6)
+    for name, value, answer in zip(names.tolist(), values.tolist(), answers.tolist(), strict=True):
+        facts = dict(zip(name[:6], value[:6], strict=True))
+        assert len(facts) == 6
+        assert [facts[question] for question in name[6:]] == answer[6:]
+        assert value[6:] == [memory_tape.NO_VALUE] * len(name[6:])
+        assert answer[:6] == [memory_tape.NO_ANSWER] * 6
+    _, values, answers = memory_tape.draw_sums(1, 4)
+    assert answers[0].tolist() == [int(values[0, : place + 1].sum()) % memory_tape.MODULUS for place in range(4)]
+    model = memory_tape.FactReader(has_tape=True)
+    assert len(memory_tape.accuracy(model, memory_tape.draw_facts(5, 6))) == memory_tape.NUM_QUESTIONS
+    sizes = [sum(weight.numel() for weight in memory_tape.FactReader(has).parameters()) for has in (True, False)]
+    assert sizes[0] < sizes[1] < 1.1 * sizes[0]
+
+
+def test_with_one_state_an_lstmn_reads_its_last_state_alone() -> None:
+    torch.manual_seed(18)
+    x = torch.randn(2, 3, attention_fusion.WIDTH)
+    for has_tapes in (True, False):
+        encoder = attention_fusion.build("deep", has_tapes).encoder
+        tape = encoder(x)
+        assert torch.equal(tape.read, tape.hidden[:, 1]) is not has_tapes
+
+
+def test_the_class_of_a_sentence_follows_from_its_decisive_words() -> None:
+    torch.manual_seed(19)
+    for task, num_words in (("sum of four", 4), ("both of two", 2)):
+        tokens, classes = attention_penalty.draw(task, 10)
+        for sentence, label in zip(tokens.tolist(), classes.tolist(), strict=True):
+            decisive = sorted(word for word in sentence if word >= attention_penalty.FIRST_SIGNAL)
+            kinds = [(word - attention_penalty.FIRST_SIGNAL) % 3 for word in decisive]
+            assert len(kinds) == num_words
+            assert label == (sum(kinds) if num_words == 4 else 3 * kinds[0] + kinds[1])
+
+
+def test_rows_are_alike_or_not_and_find_the_words_that_they_look_at_most() -> None:
+    tokens = torch.tensor([[attention_penalty.FIRST_SIGNAL, 4, 5, attention_penalty.FIRST_SIGNAL + 4]])
+    same = torch.tensor([[[0.7, 0.1, 0.1, 0.1], [0.7, 0.1, 0.1, 0.1]]])
+    different = torch.tensor([[[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]])
+    assert attention_penalty.look(same, tokens) == (pytest.approx(1.0), 0.5)
+    assert attention_penalty.look(different, tokens) == (0.0, 1.0)
