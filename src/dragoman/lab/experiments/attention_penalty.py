@@ -21,7 +21,7 @@ COEFFICIENTS = (0.0, 0.01, 0.1, 0.3, 1.0)
 TASKS = ("sum of four", "both of two")
 
 
-class Quality(NamedTuple):
+class RowQuality(NamedTuple):
     """The results of a trained classifier on new sentences."""
 
     accuracy: float
@@ -34,8 +34,8 @@ class Quality(NamedTuple):
 def measure(seed: int, is_smallest: bool) -> Measurement:
     """Train classifiers with one row and with as many as decisive words, at each coefficient of the penalty."""
     num_updates, num_test = (3, 20) if is_smallest else (NUM_UPDATES, 1000)
-    one: dict[str, Quality] = {}
-    several: dict[str, list[Quality]] = {}
+    one: dict[str, RowQuality] = {}
+    several: dict[str, list[RowQuality]] = {}
     for task in TASKS:
         for r, coefficient in ((1, 0.0), *((NUM_ASPECTS, each) for each in COEFFICIENTS)):
             torch.manual_seed(seed)
@@ -92,12 +92,12 @@ def loss(model: SentenceClassifier, task: str, coefficient: float) -> Tensor:
 
 
 @torch.no_grad()
-def judge(model: SentenceClassifier, task: str, num: int) -> Quality:
+def judge(model: SentenceClassifier, task: str, num: int) -> RowQuality:
     """Classify new sentences, and look at the rows of weights."""
     tokens, classes = draw(task, num)
     with Tap(model) as maps:
         right = model(tokens)[0].argmax(dim=-1) == classes
-    return Quality(float(right.float().mean()), *look(maps["self_attention"][:, 0], tokens))
+    return RowQuality(float(right.float().mean()), *look(maps["self_attention"][:, 0], tokens))
 
 
 def look(rows: Tensor, tokens: Tensor) -> tuple[float, float]:
