@@ -108,6 +108,12 @@ EXPERIMENT = Experiment(
         Criterion(number="tape_copy", side="above", bound=0.02, reason="tapes are better than single states"),
         Criterion(number="tape_reverse", side="above", bound=0.02, reason="in reversing too"),
     ),
-    lesson="",
+    lesson="Deep fusion is ahead of shallow fusion with every seed and in both tasks: 95 against 69 % in reversing, "
+    "78 against 61 % in copying, where the seeds differ too much for a verdict. The tapes have no part in it. "
+    "With one state on each side, deep fusion reverses about as well (93 %) and copies no worse (91 %), and "
+    "copying with shallow fusion is better without the tapes on average (91 against 61 %). Where everything "
+    "needed is in the source, attention to the source is enough, and a decoder that has to search its tape "
+    "for the step before learns more slowly. A paper that adds two ideas should measure each without the "
+    "other.",
     measure=measure,
 )

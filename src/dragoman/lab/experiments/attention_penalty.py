@@ -139,6 +139,12 @@ EXPERIMENT = Experiment(
         Criterion(number="penalty_gain", side="above", bound=0.01, reason="and with the penalty better still"),
         Criterion(number="penalty_gain_two", side="above", bound=0.01, reason="in any task"),
     ),
-    lesson="",
+    lesson="The penalty does to the rows what it promises: without it four rows are one row four times (cosine "
+    "0.95), with it they look at different words (0.02). But it is a matter of dosage. At 0.1 the rows find "
+    "more of the decisive words (59 % on average, 34 % without), and the accuracy is a point lower; at 1 they "
+    "are so sharp and so far apart that 87 % of the sentences are classified right in place of 99 %. Several "
+    "rows gain one point over a single one, because the states of the bidirectional LSTM already hold words "
+    "from anywhere; the easy task is solved by all. Different rows are a gain for reading the weights, and "
+    "not by themselves for the classification.",
     measure=measure,
 )

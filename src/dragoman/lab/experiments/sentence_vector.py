@@ -77,6 +77,10 @@ EXPERIMENT = Experiment(
         Criterion(number="every_step", side="above", bound=0.05, reason="giving it at every step helps"),
         Criterion(number="attention_long", side="above", bound=0.9, reason="and attention needs no such vector"),
     ),
-    lesson="",
+    lesson="The vector is a bottleneck: two tokens are copied right, of eight three in ten, and attention copies "
+    "all. But giving it at every step is no help here: given at the first step alone, it leads to 42 % right "
+    "at length eight in place of 29 %. What these networks lack are gates: a GRU that writes the vector and "
+    "one that reads it at every step are at 77 %. So the length at which one vector fails depends on what "
+    "writes and reads it; the size is 64 in all of them.",
     measure=measure,
 )

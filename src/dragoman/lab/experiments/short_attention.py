@@ -136,6 +136,12 @@ EXPERIMENT = Experiment(
         Criterion(number="near_ngram", side="below", bound=0.02, reason="the N-gram RNN is as good"),
         Criterion(number="far_ngram", side="below", bound=0.02, reason="in any language"),
     ),
-    lesson="",
+    lesson="Each half of the story holds in another language. Where the last words decide, the N-gram RNN is the "
+    "best of all, the split saves 0.02 nats against plain attention, and the weights are nearly even over the "
+    "span: attention is hardly used, since the LSTM has the last words anyway. Where a name has to be found, "
+    "every kind of attention finds it, with one vector or three (0.02 nats from the best possible), and looks "
+    "as far as the span; the N-gram RNN is no better than the LSTM, nearly 0.4 nats behind. So short spans "
+    "belong to the text and not to attention, and a simple model that is as good shows that the text asks for "
+    "no more. Compare on a text that needs memory before concluding that memory is of no use.",
     measure=measure,
 )
