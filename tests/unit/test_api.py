@@ -318,7 +318,6 @@ from pathlib import Path
 from dragoman.bundle import Export, open_bundle
 from dragoman.api import Model
 from dragoman.decoding.options import EngineOptions
-from dragoman.experiment.request import TrainRequest
 bundle = open_bundle(Path(sys.argv[1]))
 info = bundle.info.model_copy(update={"search": {}})
 bundle = replace(bundle, info=info, exports=(Export.model_validate_json(sys.argv[2]),))
