@@ -87,7 +87,7 @@ class Experiment:
     numbers: Mapping[str, str]
     """The description of each number, by name; the unit is part of it."""
     criteria: tuple[Criterion, ...]
-    """The rule of the verdict, written before the run."""
+    """The rule of the verdict; its bounds are chosen before the seeds are run."""
     lesson: str
     """The sentence that the textbook should have written; empty before the first full run."""
     measure: Callable[[int, bool], Measurement]

@@ -66,7 +66,7 @@ def describe(result: ExperimentResult, picture: str) -> str:
 
 **Method.** {experiment.method}
 
-**Rule, written before the run.** The claim {_RULE}:
+**Rule.** The claim {_RULE}:
 
 {_criteria(experiment, result)}
 

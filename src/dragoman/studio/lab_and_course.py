@@ -59,7 +59,7 @@ class LabExperiment(Config):
     method: Text
     lesson: Text = Field(description="sentence that the textbook needs; empty before the first run")
     numbers: dict[str, str] = Field(description="description of each number, by name")
-    criteria: tuple[Criterion, ...] = Field(description="rule of the verdict, written before the run")
+    criteria: tuple[Criterion, ...] = Field(description="rule of the verdict")
     verdict: VerdictName | None = Field(description="null: there is no stored result")
     num_seeds: int
     seconds: float = Field(description="greatest processor time of a seed")

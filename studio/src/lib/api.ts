@@ -847,7 +847,7 @@ export interface components {
             };
             /**
              * Criteria
-             * @description rule of the verdict, written before the run
+             * @description rule of the verdict
              */
             criteria: components["schemas"]["Criterion"][];
             /**
