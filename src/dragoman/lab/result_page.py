@@ -163,4 +163,5 @@ _HEAD: Final = """\
 `dragoman lab` lists experiments that measure what textbooks and papers claim about attention and translation.
 `dragoman lab run NAME` runs one with the parts of this package, and writes its numbers (JSON), a picture and a page. A
 finished seed is not run again, so an interrupted run goes on where it stopped. This page is written by `dragoman lab
-report` from the stored results: every number here was measured."""
+report` from the stored results: every number here was measured. Sizes and bounds may come from trial runs with other
+seeds."""

@@ -265,11 +265,9 @@ def _unwrap(text: str) -> str:
 def _find_glossary(context: RequestContext, body: DeepLTranslateRequest) -> Glossary | None:
     """Return the terms of the glossaries that a request names."""
     ids = [body.glossary_id] if body.glossary_id else body.glossary_ids
-    store, pair = (
-        context.service.stored_glossaries,
-        (base_language(body.source_lang or ""), base_language(body.target_lang)),
-    )
-    return merge_glossaries([store.find(owner_of(context), one).find(pair) for one in ids])
+    pair = base_language(body.source_lang or ""), base_language(body.target_lang)
+    stored = [context.service.stored_glossaries.find(owner_of(context), name) for name in ids]
+    return merge_glossaries([glossary.find(pair) for glossary in stored])
 
 
 def document(schema: type[BaseModel] | None, *statuses: int, is_query: bool = False) -> dict[str, Any]:
