@@ -279,7 +279,7 @@ class CTranslate2Device(NamedTuple):
 
     device: str
     device_index: list[int]
-    """The numbers of the devices, each of which computes batches of its own."""
+    """The numbers of the devices, each of which computes different batches."""
 
     @property
     def is_cpu(self) -> bool:

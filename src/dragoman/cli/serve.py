@@ -20,7 +20,7 @@ _MISSING: Final = "dragoman serve needs packages that are not installed: pip ins
 
 
 def _read_settings(ctx: typer.Context, file: Path | None) -> Path | None:
-    """Take the settings of a file as the defaults of the command line; each limit is a setting of its own."""
+    """Take the settings of a file as the defaults of the command line; each limit is a separate setting."""
     if file is not None:
         settings = read_settings(file, {parameter.name or "" for parameter in ctx.command.params} - {"config"})
         ctx.meta["limits"] = settings.pop("limit", [])

@@ -252,7 +252,7 @@ class _LiveView:
             self.samples = event["samples"]
         if kind == "end":
             self.estimate.is_over = True
-        if kind == "verdict":  # it is printed below the view, with samples of its own
+        if kind == "verdict":  # it is printed below the view, with its samples
             self.status, self.samples = "", []
 
     def __rich__(self) -> Group:

@@ -123,7 +123,7 @@ class RemotePath:
             yield store, path
         except (FileNotFoundError, FileExistsError, PermissionError) as error:
             raise type(error)(f"{self.url}: {error or type(error).__name__}") from error
-        except Exception as error:  # each store has errors of its own, such as botocore's
+        except Exception as error:  # each store has its own errors, such as botocore's
             raise OSError(f"{self.url}: {type(error).__name__}: {error}") from error
 
 

@@ -39,7 +39,7 @@ class MarianVocabulary:
     pad: int | None
     """The id of padding; None if the model has none."""
     bos: int | None = None
-    """The id of the decoder's first input, if it has no other use; None: it has no token of its own."""
+    """The id of the decoder's first input, if it has no other use; None: it has no separate token."""
 
     @cached_property
     def ids(self) -> dict[str, int]:

@@ -29,7 +29,7 @@ def _has_own_positions(model: MarianModel) -> bool:
 
 
 def hugging_face_files(model: MarianModel) -> dict[str, bytes]:
-    """Return the content of the files by name. The model needs tokens of its own for padding and for BOS."""
+    """Return the content of the files by name. The model needs separate tokens for padding and for BOS."""
     pad, bos, eos = model.target.pad, model.target.bos, model.target.eos
     assert pad is not None
     assert bos is not None

@@ -42,7 +42,7 @@ class SentenceQueue:
         self.cost = 0
         """Source tokens of all waiting sentences."""
         self._retried: dict[QueuedSentence, None] = {}
-        """Sentences of engines that died: each is sent before all others, in a batch of its own."""
+        """Sentences of engines that died: each is sent before all others, in a separate batch."""
         self._fresh: dict[QueuedSentence, None] = {}
 
     def __iter__(self) -> Iterator[QueuedSentence]:

@@ -132,7 +132,7 @@ class ServiceMiddleware:
         """Start the span of a request, if traces are recorded; health checks have none."""
         tracing, path = self._service.tracing, scope["path"]
         span = None if tracing is None or path.startswith(HEALTH) else tracing.start(scope["method"], headers)
-        REQUEST_SPAN.set(span)  # the server runs each request in a context of its own
+        REQUEST_SPAN.set(span)  # the server runs each request in a separate context
         return span
 
     def _end_span(self, span: RequestSpan, scope: Scope, status: int) -> None:

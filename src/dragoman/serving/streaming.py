@@ -143,7 +143,7 @@ class TranslationStream:
         return TranslationStream(context, plan, sentences, is_shared)
 
     async def events(self, write_sentence: WriteSentence, write_response: WriteResponse) -> AsyncIterator[bytes]:
-        """Yield the events; an error ends the stream with an event of its own."""
+        """Yield the events; an error ends the stream with an `error` event."""
         results: list[DocumentTranslation] = []
         try:
             for number, document in enumerate(self._plan.documents):

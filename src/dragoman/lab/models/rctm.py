@@ -25,7 +25,7 @@ from dragoman.text.vocab import PAD
 class SentenceModel(nn.Module):
     """The convolutional sentence model: convolutions of width 2, 3, 4, ... until one column is left.
 
-    Each row of the sentence matrix, that is each component of the embedding, has kernels of its own and is convolved
+    Each row of the sentence matrix, that is each component of the embedding, has its own kernels and is convolved
     along the sentence without padding, so K^i makes i - 1 columns fewer. When at most i columns are left, L as wide as
     the rest makes them one. So the widths grow with the square root of the length, and sentences of one length share
     kernels with those of others.
