@@ -1,7 +1,7 @@
 """Train and prepare on two hosts: two network namespaces of this machine, made and removed by this script.
 
     python scripts/try_hosts.py FOLDER cut|slow|lost [--timeout 40s] [--updates 200] [--write-only]
-    python scripts/try_hosts.py FOLDER prepare [--source FILE --target FILE]
+    python scripts/try_hosts.py FOLDER prepare [--source FILE --target FILE] [other options of `dragoman prepare`]
 
 Needs root and iproute2. `cut`: the link goes down for longer than --timeout; the run must name the stall, restart once
 and finish. `slow`: every packet is held for 20 ms; the weights must be bitwise the same.
@@ -34,6 +34,7 @@ from dragoman.training.config import parse_duration
 
 ROOT: Final = Path(__file__).parents[1]
 PATIENCE_S: Final = 300.0
+PREPARE_S: Final = 7200.0  # for ten million pairs
 PORT: Final = 29400
 DELAY_S: Final = 0.02
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # of linux/if_tun.h
@@ -197,7 +198,9 @@ def main() -> None:
     parser.add_argument("--timeout", default="40s")
     parser.add_argument("--updates", type=int, default=200)
     parser.add_argument("--write-only", action="store_true")
-    options = parser.parse_args()
+    options, extra = parser.parse_known_args()
+    if extra and options.failure != "prepare":
+        parser.error(f"only prepare takes other options: {' '.join(extra)}")
     folder = options.folder.absolute()
     write(folder)
     values: dict[str, Any] = {"files": len(list(folder.iterdir()))}
@@ -210,7 +213,7 @@ def main() -> None:
         with Hosts(folder) as hosts:
             if options.failure == "prepare":
                 text = (options.source or folder / "a.en", options.target or folder / "a.iso")
-                more = ["--source", str(text[0].absolute()), "--target", str(text[1].absolute())]
+                more = ["--source", str(text[0].absolute()), "--target", str(text[1].absolute()), *extra]
             values = {"cut": try_cut, "slow": try_slow, "lost": try_lost, "prepare": try_prepare}[options.failure](
                 hosts, more
             )
@@ -290,7 +293,7 @@ def try_prepare(hosts: Hosts, options: list[str]) -> dict[str, Any]:
     """Prepare on one host, then on both with Ray; return the seconds, and the processor seconds of each host."""
     prepare = ["dragoman", "prepare", *options, "--workers", "2", "--out"]
     begin = time.monotonic()
-    (code,) = wait([hosts.start(1, "one", [*prepare, "one"])])
+    (code,) = wait([hosts.start(1, "one", [*prepare, "one"])], PREPARE_S)
     seconds = [time.monotonic() - begin]
     assert code == 0, code
     address = f"10.77.0.1:{PORT}"
@@ -308,6 +311,8 @@ def try_prepare(hosts: Hosts, options: list[str]) -> dict[str, Any]:
     while started.poll() is None:
         for number, node in enumerate(nodes, 1):
             busy[number] |= {pid: processor_seconds(pid) for pid in descendants(node.pid)}
+        if time.monotonic() - begin > PREPARE_S:
+            raise SystemExit(f"dragoman prepare --ray did not end within {PREPARE_S:.0f} s")
         time.sleep(0.5)
     seconds.append(time.monotonic() - begin)
     assert started.returncode == 0, started.returncode
@@ -361,9 +366,9 @@ def until(what: str, condition: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
+def wait(processes: list[subprocess.Popen[bytes]], seconds: float = PATIENCE_S) -> list[int]:
     """Return the exit codes of processes that end in time."""
-    return [process.wait(PATIENCE_S) for process in processes]
+    return [process.wait(seconds) for process in processes]
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:

@@ -28,7 +28,11 @@ ORDINARY = [
 WITHOUT_CAPS = ("--limit", "sentence_tokens=1000000")
 NO_CAPS = """
 from dragoman.translation import kept
-kept.split_kept = lambda texts, _: [[kept.Part(text, 2 + len(text.encode()) // 4)] for text in texts]
+class Part(kept.Part):
+    num_tokens = property(lambda self: 2 + len(self.text.encode()) // 4)
+kept.split_kept = lambda texts, subwords: [
+    [Part(*each)] for each in zip(texts, subwords.encode(list(texts)).rows(), strict=True)
+]
 """
 
 

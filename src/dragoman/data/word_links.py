@@ -110,7 +110,7 @@ class WordStarts(NamedTuple):
 
 
 def _starts(subwords: Subwords) -> Bool[ndarray, " ids"]:
-    return np.array([subwords.piece(token).startswith("▁") for token in range(subwords.size)])
+    return np.array([piece.startswith("▁") for piece in subwords.pieces])
 
 
 def token_weights(

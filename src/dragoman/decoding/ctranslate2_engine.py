@@ -31,7 +31,7 @@ from dragoman.decoding.hypothesis import NOT_NUMBERS, Hypothesis, Result, Tokens
 from dragoman.decoding.options import Compute, SearchOptions
 from dragoman.decoding.penalty import Penalty
 from dragoman.device import AUTO, CPU, CTranslate2Device, choose_ctranslate2_device
-from dragoman.export.ctranslate2 import WEIGHTS, pieces, settings_files, weights_file
+from dragoman.export.ctranslate2 import WEIGHTS, settings_files, weights_file
 from dragoman.export.layout import find_layout_error
 from dragoman.io.durable import DamageError
 from dragoman.io.processes import num_cores
@@ -75,8 +75,8 @@ class CTranslate2Engine:
 
     def __init__(self, translator: ctranslate2.Translator, bundle: Bundle, export: Export) -> None:
         self._translator = translator
-        self._source = pieces(bundle.vocab.source)
-        self._target = self._source if bundle.vocab.joint else pieces(bundle.vocab.target)
+        self._source = bundle.vocab.source.pieces
+        self._target = bundle.vocab.target.pieces
         self._ids = {piece: token for token, piece in enumerate(self._target)}
         assert bundle.info.model.family == "transformer"
         self.longest: int | None = bundle.info.model.max_positions
@@ -237,8 +237,9 @@ class CTranslate2Engine:
         if any(map(math.isnan, result.scores)):
             raise ValueError(NOT_NUMBERS)
         exponent, penalty, ended = _exponent(options.penalty, generously), options.penalty, []
+        id_of = self._ids.__getitem__
         for names, score in zip(result.hypotheses, result.scores, strict=True):
-            tokens = tuple(self._ids[name] for name in names)
+            tokens = tuple(map(id_of, names))
             total = score * len(tokens) ** exponent
             tokens = tokens[:-1] if tokens[-1:] == (EOS,) else tokens
             ended.append(Hypothesis(tokens, (), penalty.score(total, len(tokens) + 1), False, total))
@@ -296,7 +297,7 @@ class CTranslate2Engine:
 
     def _pieces(self, source: Tokens) -> list[str]:
         """Return the source tokens as strings, without EOS, which CTranslate2 adds."""
-        return [self._source[token] for token in source[:-1]]
+        return list(map(self._source.__getitem__, source[:-1]))
 
 
 def _with_eos(shown: Sequence[Sequence[float]], num_source: int, num_rows: int) -> NDArray[np.float64]:

@@ -59,7 +59,7 @@ def folder_files(bundle: Bundle, weights: bytes) -> dict[str, bytes]:
 
 def pieces(subwords: Subwords) -> list[str]:
     """Return the vocabulary's tokens in the order of their ids; raise ValueError for a duplicate token."""
-    names = [subwords.piece(token) for token in range(subwords.size)]
+    names = list(subwords.pieces)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"the vocabulary has the token {twice[0]!r} more than once: use the model with --engine torch")

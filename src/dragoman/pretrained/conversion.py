@@ -211,7 +211,7 @@ def _convert_layers_back(
 
 
 def _vocabulary(subwords: Subwords) -> MarianVocabulary:
-    tokens = tuple(subwords.piece(number) for number in range(subwords.size))
+    tokens = subwords.pieces
     if len(set(tokens)) < len(tokens) or (tokens[EOS], tokens[UNK]) != (EOS_TOKEN, UNK_TOKEN):
         fix = "train the vocabulary with Dragoman"
         raise ValueError(f"the vocabulary has a token twice, or other names for {EOS_TOKEN} and {UNK_TOKEN}: {fix}")

@@ -153,7 +153,12 @@ class Subwords:
 
     def piece(self, token: int) -> str:
         """Return the SentencePiece piece with this id; "▁" is a space, and "<0x41>" is a byte."""
-        return str(self._processor.id_to_piece(self._known(token)))
+        return self.pieces[self._known(token)]
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The SentencePiece pieces in the order of their ids."""
+        return tuple(self._processor.id_to_piece(list(range(self.size))))
 
     @cached_property
     def tags(self) -> dict[str, int]:
@@ -174,8 +179,8 @@ class Subwords:
     @cached_property
     def byte_values(self) -> NDArray[np.int16]:
         """The byte that each id stands for; -1 for ids of other pieces."""
-        pieces = map(self._processor.id_to_piece, range(self.size))
-        values = [int(piece[3:5], 16) if self._processor.is_byte(token) else -1 for token, piece in enumerate(pieces)]
+        are_bytes = self._processor.is_byte(list(range(self.size)))
+        values = [int(piece[3:5], 16) if is_byte else -1 for piece, is_byte in zip(self.pieces, are_bytes, strict=True)]
         return np.array(values, np.int16)
 
     @cached_property
@@ -194,7 +199,7 @@ class Subwords:
         """The pieces that are neither special, nor tags, nor bytes."""
         others = {*self.specials, *self.tags.values()}
         ids = np.flatnonzero(self.byte_values < 0).tolist()
-        return [self.piece(token) for token in ids if token not in others]
+        return [self.pieces[token] for token in ids if token not in others]
 
     @cached_property
     def _sampler(self) -> tuple[Pieces, BPEDropout | UnigramSampling]:

@@ -7,13 +7,12 @@ script. Does not import torch.
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.text.ragged import Ids, Ragged
+from dragoman.text.ragged import Ragged
 from dragoman.text.subwords import Subwords
 
 Reason = Literal["unknown script", "long word", "repetition", "empty translation"]
@@ -37,33 +36,38 @@ class Part(NamedTuple):
     """A part of a sentence, to translate or to keep."""
 
     text: str
-    num_tokens: int
-    """Source tokens to translate, EOS included; 0 if the text is kept."""
+    ids: list[int]
+    """The source ids to translate, with EOS; empty if the text is kept."""
     kept: Reason | None = None
     """The reason why the text is kept; None if it is translated."""
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of source tokens to translate, with EOS; 0 if the text is kept."""
+        return len(self.ids)
 
 
 def split_kept(texts: Sequence[str], subwords: Subwords) -> list[list[Part]]:
     """Split each cleaned sentence into parts to translate and parts to keep: single words, or the whole sentence."""
     rows = subwords.encode(list(texts))
     num_unknown = _count_unknown(rows, subwords).tolist()
-    return [_split(*each, subwords) for each in zip(texts, _ids_of(rows), num_unknown, strict=True)]
+    return [_split(*each, subwords) for each in zip(texts, rows.rows(), num_unknown, strict=True)]
 
 
-def _split(text: str, ids: Ids, num_unknown: int, subwords: Subwords) -> list[Part]:
+def _split(text: str, ids: list[int], num_unknown: int, subwords: Subwords) -> list[Part]:
     if num_unknown and num_unknown > _MOST_UNKNOWN * sum(map(len, text.split())):
-        return [Part(text, 0, "unknown script")]
+        return [Part(text, [], "unknown script")]
     if len(ids) <= LONGEST_REPETITION:
-        return [Part(text, len(ids))]
+        return [Part(text, ids)]
     parts, start = list[Part](), 0
     words = list(_LONG_WORDS.finditer(text)) if subwords.separates_words else []
-    for word, of_word in zip(words, _ids_of(subwords.encode([word[0] for word in words])), strict=True):
+    for word, of_word in zip(words, subwords.encode([word[0] for word in words]).rows(), strict=True):
         if reason := _judge_word(of_word):
-            parts += [*_split_rest(text[start : word.start()], subwords), Part(word[0], 0, reason)]
+            parts += [*_split_rest(text[start : word.start()], subwords), Part(word[0], [], reason)]
             start = word.end()
     if parts:
         return parts + _split_rest(text[start:], subwords)
-    return [Part(text, 0, "repetition") if _repeats(ids) else Part(text, len(ids))]
+    return [Part(text, [], "repetition") if _repeats(ids) else Part(text, ids)]
 
 
 def _split_rest(text: str, subwords: Subwords) -> list[Part]:
@@ -71,14 +75,10 @@ def _split_rest(text: str, subwords: Subwords) -> list[Part]:
     return split_kept([text.strip()], subwords)[0] if text.strip() else []
 
 
-def _judge_word(ids: Ids) -> Reason | None:
+def _judge_word(ids: list[int]) -> Reason | None:
     if _repeats(ids):
         return "repetition"
     return "long word" if len(ids) > LONGEST_WORD else None
-
-
-def _ids_of(rows: Ragged) -> list[Ids]:
-    return [rows.ids[start:end] for start, end in pairwise(rows.offsets.tolist())]
 
 
 def _count_unknown(rows: Ragged, subwords: Subwords) -> NDArray[np.int64]:
@@ -90,12 +90,13 @@ def _count_unknown(rows: Ragged, subwords: Subwords) -> NDArray[np.int64]:
     return np.add.reduceat(is_first, rows.offsets[:-1], dtype=np.int64)
 
 
-def _repeats(ids: Ids) -> bool:
+def _repeats(ids: list[int]) -> bool:
     """Return True if more than LONGEST_REPETITION tokens in a row equal those one period earlier."""
     if len(ids) <= LONGEST_REPETITION:
         return False
+    row = np.array(ids)
     for period in _PERIODS:
-        differs = np.concatenate([[True], ids[period:] != ids[:-period], [True]])
+        differs = np.concatenate([[True], row[period:] != row[:-period], [True]])
         if np.diff(np.flatnonzero(differs)).max() > LONGEST_REPETITION:
             return True
     return False

@@ -11,7 +11,7 @@ from typing import Final
 
 from dragoman.text.subwords import Subwords
 from dragoman.translation.results import SentenceTranslation
-from dragoman.translation.verbatim import RUNS
+from dragoman.translation.verbatim import RUNS, split_at_runs
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _SHORT: Final = 3
@@ -46,7 +46,7 @@ def restore_case(sentence: str, translation: SentenceTranslation) -> SentenceTra
 
 
 def _words_to_translate(text: str) -> list[str]:
-    return [word for stretch in RUNS.split(text) for word in _WORD.findall(stretch)]
+    return [word for stretch in split_at_runs(text) for word in _WORD.findall(stretch)]
 
 
 def _are_in_capitals(words: list[str]) -> bool:

@@ -7,7 +7,6 @@ streams and protected strings. Imports torch only if the engine is torch.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -94,20 +93,28 @@ class Translator:
         """Start translating, in the background if the engine supports it; equal sentences are translated once."""
         cleaned = {sentence: clean_line(sentence) for sentence in dict.fromkeys(sentences)}
         parts = dict(zip(cleaned, split_kept(list(cleaned.values()), self.vocab.source), strict=True))
-        pieces = {
-            sentence: [piece for part in some for piece in ([part.text] if part.kept else self.cut(part.text))]
-            for sentence, some in parts.items()
-        }
-        kept = {part.text: part.kept for part in chain.from_iterable(parts.values()) if part.kept}
-        sources = [piece for piece in dict.fromkeys(chain.from_iterable(pieces.values())) if piece not in kept]
-        rows = self.vocab.source.encode(sources).rows()
+        pieces: dict[str, list[str]] = {}
+        rows: dict[str, list[int]] = {}
+        kept: dict[str, Reason] = {}
+        for sentence, some in parts.items():
+            pieces[sentence] = []
+            for part in some:
+                if part.kept:
+                    kept[part.text] = part.kept
+                    pieces[sentence].append(part.text)
+                else:
+                    fitting = self.cut(part.text, part.ids)
+                    rows |= fitting
+                    pieces[sentence] += [piece for piece, _ in fitting]
+        sources = [piece for piece in rows if piece not in kept]
+        ids = [rows[piece] for piece in sources]
         if self.sampling is None:
-            results = self.engine.submit(rows, self.options)
+            results = self.engine.submit(ids, self.options)
         else:
             from dragoman.decoding.torch_engine import TorchEngine  # no other engine samples
 
             assert isinstance(self.engine, TorchEngine)
-            results = _sample(self.engine, rows, self.options, self.sampling, self.num_samples)
+            results = _sample(self.engine, ids, self.options, self.sampling, self.num_samples)
         return Submission(sentences, pieces, kept, sources, results)
 
     def collect(self, submission: "Submission", progress: Progress = ignore_progress) -> list[SentenceTranslation]:
@@ -146,19 +153,22 @@ class Translator:
             for row, some in zip(rows, scored, strict=True)
         }
 
-    def cut(self, text: str) -> list[str]:
-        """Split a text in halves, at white space if possible, until no part is too long for the model."""
+    def cut(self, text: str, ids: list[int]) -> list[tuple[str, list[int]]]:
+        """Split a text in halves, at white space if possible, until no part is too long for the model.
+
+        `ids` are those of the text; each part comes with its own.
+        """
         limit = self.engine.longest or LONGEST_SOURCE
         if not text.strip():
             return []
-        if len(text) < 2 or most_tokens(text) <= limit:
-            return [text]
-        if len(self.vocab.source.encode([text]).ids) <= limit:
-            return [text]
+        if len(text) < 2 or len(ids) <= limit:
+            return [(text, ids)]
         middle = len(text) // 2
         spaces = [space.span() for space in _SPACE.finditer(text)]
         end, start = min(spaces, key=lambda span: abs(span[0] - middle), default=(middle, middle))
-        return self.cut(text[:end]) + self.cut(text[start:])
+        halves = [text[:end], text[start:]]
+        rows = self.vocab.source.encode(halves).rows()
+        return [part for half, row in zip(halves, rows, strict=True) for part in self.cut(half, row)]
 
     def decode(self, tokens: tuple[int, ...]) -> str:
         """Decode tokens to text on one line; line breaks that the model wrote become spaces."""
@@ -188,11 +198,3 @@ class Submission(NamedTuple):
     sources: list[str]
     """The distinct parts that the engine translates."""
     results: Iterator[tuple[int, Result]]
-
-
-def most_tokens(text: str) -> int:
-    """Return an upper bound on the number of tokens of a text, with EOS, for any vocabulary.
-
-    Each byte is at most one token. A space becomes "▁" with three bytes, and another "▁" is added at the start.
-    """
-    return len(text.encode(errors="surrogatepass")) + 2 * text.count(" ") + 4

@@ -66,8 +66,8 @@ _OPENING: Final = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
 
 _SIGN: Final = r"[@{<%$&\\`]|://|www\.|__|~~~|\w\.\w|(?<!\S):[A-Za-z]"
 _MARKED: Final = re.compile(_SIGN)
-_MARKED_OR_NUMBERED: Final = re.compile(rf"{_SIGN}|{_FRACTION}|[\d{_PICTURE}]")
-"""A fast test for markers and numbers: most sentences have neither."""
+_MARKED_OR_NUMBERED: Final = re.compile(rf"{_SIGN}|{_FRACTION}|[\d\u20e3{_PICTURE}]")
+"""A fast test for markers, emoji and numbers: most sentences have none."""
 
 _MARKER: Final = re.compile("|".join([_CODE, _ADDRESS, _MAIL, _DOMAIN, _BRACES, _PERCENT, _TAG, _VARIABLE, _ESCAPE]))
 
@@ -123,6 +123,11 @@ def missing_strings(source: str, text: str) -> list[str]:
         present[form] -= 1
         missing += [string] if present[form] < 0 else []
     return missing
+
+
+def split_at_runs(text: str) -> list[str]:
+    """Return the stretches of a text between adjacent verbatim strings."""
+    return RUNS.split(text) if _MARKED_OR_NUMBERED.search(text) else [text]
 
 
 def _count(text: str) -> Counter[str]:

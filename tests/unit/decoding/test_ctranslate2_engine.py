@@ -413,7 +413,8 @@ def test_a_file_that_ctranslate2_cannot_read_is_named(golden: Both) -> None:
 
 
 def test_pieces_that_it_could_not_tell_apart_are_refused(monkeypatch: pytest.MonkeyPatch, golden: Both) -> None:
-    monkeypatch.setattr("dragoman.text.subwords.Subwords.piece", lambda _, token: str(token // 2))
+    halves = property(lambda self: tuple(str(token // 2) for token in range(self.size)))
+    monkeypatch.setattr("dragoman.text.subwords.Subwords.pieces", halves)
     with pytest.raises(ValueError, match="has the token '0' more than once"):
         both(golden.bundle)
 

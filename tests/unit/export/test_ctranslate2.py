@@ -71,7 +71,8 @@ def test_vocabularies_are_one_file_or_two() -> None:
 
 def test_a_piece_that_is_there_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     subwords = open_bundle(GOLDEN / "v1").vocab.source
-    monkeypatch.setattr(type(subwords), "piece", lambda _, token: "x" if token in (5, 7) else str(token))
+    names = tuple("x" if token in (5, 7) else str(token) for token in range(subwords.size))
+    monkeypatch.setattr(type(subwords), "pieces", names)
     with pytest.raises(ValueError, match="the token 'x' more than once"):
         pieces(subwords)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.api import Model
 from dragoman.translation.protect import protect_prefixed, protect_sentences
 from dragoman.translation.results import SentenceTranslation, TextHypothesis
-from dragoman.translation.verbatim import VERBATIM, mask, shorten, survives
+from dragoman.translation.verbatim import RUNS, VERBATIM, mask, shorten, split_at_runs, survives
 
 SENTENCES = (Path(__file__).parent / "documents" / "protected.txt").read_text().splitlines()
 
@@ -71,6 +71,18 @@ class Stub:
 )
 def test_what_means_itself_is_found(text: str, strings: list[str]) -> None:
     assert VERBATIM.findall(text) == strings
+
+
+@given(
+    st.text(
+        st.sampled_from("a A Z0.7:/@{}<>%$&\\`_~#*\u20e3\ufe0f\u200d\xbd\u2192\U0001f600www com xe+-\n"), max_size=30
+    )
+)
+@example("#\u20e3")
+@example("see example.com")
+@example("at :name")
+def test_the_fast_test_for_verbatim_strings_misses_none(text: str) -> None:
+    assert split_at_runs(text) == RUNS.split(text)
 
 
 def test_what_survives_is_there_as_often_as_before() -> None:

@@ -3,13 +3,10 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from dragoman.bundle import open_bundle
 from dragoman.decoding import torch_engine
@@ -19,7 +16,7 @@ from dragoman.decoding.torch_engine import TorchEngine, load_model
 from dragoman.models.build import build
 from dragoman.models.seq2seq import Seq2Seq
 from dragoman.text.vocab import EOS, PAD, Vocab, VocabConfig, train_vocab
-from dragoman.translation.translator import Translator, most_tokens
+from dragoman.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 NOUNS = ["dogs", "houses", "tables", "women"]
@@ -107,13 +104,21 @@ def test_the_same_text_is_searched_for_once(golden: Translator, monkeypatch: pyt
     assert [len(lengths) for lengths in seen] == [1]
 
 
+def parts_of(translator: Translator, text: str) -> list[str]:
+    """Return the parts into which a text is cut, whose ids are those of the part alone."""
+    encode = translator.vocab.source.encode
+    parts = translator.cut(text, *encode([text]).rows())
+    assert [ids for _, ids in parts] == encode([part for part, _ in parts]).rows()
+    return [part for part, _ in parts]
+
+
 def test_a_text_too_long_for_the_model_is_cut_at_spaces_and_nothing_is_lost(
     transformer: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phrases = ["two red dogs.", "ten old houses.", "four green women."] * 30
     seen = counted(transformer, monkeypatch)
     text = " ".join(phrases)
-    cut = transformer.cut(text)
+    cut = parts_of(transformer, text)
     assert " ".join(cut) == text
     assert len(cut) > 5
     assert transformer.translate([text]) == [" ".join(transformer.translate(cut))]
@@ -122,7 +127,7 @@ def test_a_text_too_long_for_the_model_is_cut_at_spaces_and_nothing_is_lost(
 
 def test_a_word_too_long_for_the_model_is_cut_where_it_must_be(transformer: Translator) -> None:
     word = "abcdefgh" * 50
-    cut = transformer.cut(word)
+    cut = parts_of(transformer, word)
     assert "".join(cut) == word
     assert all(len(transformer.vocab.source.encode([piece]).ids) <= 64 for piece in cut)
     assert len(transformer.translate([word])) == 1
@@ -132,8 +137,8 @@ def test_a_text_that_just_fits_is_not_cut(transformer: Translator) -> None:
     text = "two " * 80
     while len(transformer.vocab.source.encode([text]).ids) != 64:
         text = text[:-1]
-    assert transformer.cut(text) == [text]
-    assert len(transformer.cut(f"{text}é")) == 2
+    assert parts_of(transformer, text) == [text]
+    assert len(parts_of(transformer, f"{text}é")) == 2
 
 
 def test_endless_text_is_kept_and_the_model_never_sees_it(golden: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,17 +253,3 @@ def test_a_line_break_that_a_model_writes_becomes_a_space(
     first = bytes_only.source.encode(["b"]).ids.tolist()[0]
     model = bigram(*[table] * (first - 3), vocabulary=bytes_only.target.size)
     assert Translator(TorchEngine(model), bytes_only).translate(["b"]) == ["a b"]
-
-
-@cache
-def little_vocab() -> Vocab:
-    """Most of a text becomes bytes."""
-    return train_vocab(["a b"], ["c d"], VocabConfig(size=269, character_coverage=1.0))
-
-
-@settings(deadline=None)
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
-@example("   a  ")
-@example("\u2581 \U0001f600")
-def test_how_many_tokens_a_text_can_be_is_never_too_few(text: str) -> None:
-    assert len(little_vocab().source.encode([text]).ids) <= most_tokens(text)
