@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
-from numpy import ndarray
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
@@ -90,7 +89,7 @@ class CleanConfig(Config):
         return np.uint32(sum(int(problem.bit) for problem in Problem if self.policy(problem) == policy))
 
 
-def _table(*some: int) -> Bool[ndarray, " 256"]:
+def _table(*some: int) -> NDArray[np.bool_]:
     table = np.zeros(256, bool)
     table[list(some)] = True
     return table

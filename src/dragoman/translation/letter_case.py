@@ -11,7 +11,7 @@ from typing import Final
 
 from dragoman.text.subwords import Subwords
 from dragoman.translation.results import SentenceTranslation
-from dragoman.translation.verbatim import RUNS, split_at_runs
+from dragoman.translation.verbatim import split_at_runs
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _SHORT: Final = 3
@@ -46,7 +46,7 @@ def restore_case(sentence: str, translation: SentenceTranslation) -> SentenceTra
 
 
 def _words_to_translate(text: str) -> list[str]:
-    return [word for stretch in split_at_runs(text) for word in _WORD.findall(stretch)]
+    return [word for stretch in split_at_runs(text)[::2] for word in _WORD.findall(stretch)]
 
 
 def _are_in_capitals(words: list[str]) -> bool:
@@ -70,8 +70,6 @@ def _usual_forms(words: list[str], subwords: Subwords, are_in_capitals: bool) ->
 
 def _change_words(text: str, change: Callable[[str], str]) -> str:
     """Change the words of a text that are not part of a verbatim string, such as an address."""
-    parts, end = [], 0
-    for run in RUNS.finditer(text):
-        parts += [_WORD.sub(lambda word: change(word[0]), text[end : run.start()]), run[0]]
-        end = run.end()
-    return "".join([*parts, _WORD.sub(lambda word: change(word[0]), text[end:])])
+    parts = split_at_runs(text)
+    parts[::2] = [_WORD.sub(lambda word: change(word[0]), stretch) for stretch in parts[::2]]
+    return "".join(parts)

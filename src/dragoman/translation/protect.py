@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from dragoman.translation.results import SentenceTranslation, TextHypothesis
-from dragoman.translation.verbatim import RUNS, in_word, missing_strings, survives, trim_emoji
+from dragoman.translation.verbatim import (
+    find_runs,
+    in_word,
+    missing_strings,
+    replace_runs,
+    split_at_runs,
+    survives,
+    trim_emoji,
+)
 
 Translate = Callable[[list[str]], list[SentenceTranslation]]
 Complete = Callable[[str, str], SentenceTranslation]
@@ -29,7 +37,6 @@ _WORDS: Final = re.compile(r"[^\W\d_](?:.*\w)?", re.DOTALL)
 """Text from the first letter to the last letter or digit."""
 _SUFFIX: Final = re.compile(r"[^\W\d_]+")
 """Letters after digits, as in 40th or 1990s: alone they have no translation."""
-_SPLIT: Final = re.compile(f"({RUNS.pattern})")
 _NUMBER: Final = re.compile(r"[-+\u2212]?[^\W_][^A-Za-z]*")
 _STOP: Final = re.compile(r"[.!?…\u3002\uff01\uff1f]+$")
 
@@ -88,7 +95,7 @@ class _Disguise:
     def hide(self, prefix: str) -> str:
         """Return the prefix of a translation with codes or names in place of protected strings."""
         codes = {string: name for name, string in self.meanings.items()}
-        return RUNS.sub(lambda run: codes.get(run[0], run[0]), prefix)
+        return replace_runs(prefix, lambda run: codes.get(run[0], run[0]))
 
     def remove(self, hypotheses: Iterable[TextHypothesis]) -> Iterator[TextHypothesis]:
         """Yield the hypotheses with the protected strings put back in place of the codes or names."""
@@ -107,7 +114,7 @@ def _disguise(
     or names, or if a protected string is attached to a word.
     """
     (markers, numbers), (before, words, after) = stand_ins, parts
-    strings = list(RUNS.finditer(words))
+    strings = list(find_runs(words))
     if any(in_word(words, *string.span()) for string in strings):
         return None
     kinds = [numbers if _NUMBER.fullmatch(string[0]) else markers for string in strings]
@@ -116,7 +123,7 @@ def _disguise(
     if len(names) < len(strings):
         return None
     following = iter(names)
-    text = RUNS.sub(lambda _: next(following), words)
+    text = replace_runs(words, lambda _: next(following))
     return _Disguise(text, {name: string[0] for name, string in zip(names, strings, strict=True)}, before, after)
 
 
@@ -139,7 +146,7 @@ def _translate_between(sources: Sequence[str], translate: Translate) -> list[Sen
 def _split_fixed(source: str) -> list[str]:
     """Split a source into fixed text and words to translate, alternating, with fixed text first and last."""
     pieces = [""]
-    for index, stretch in enumerate(_SPLIT.split(source)):
+    for index, stretch in enumerate(split_at_runs(source)):
         suffix = _SUFFIX.match(stretch) if pieces[-1][-1:].isdigit() else None
         if suffix:
             pieces[-1] += suffix[0]

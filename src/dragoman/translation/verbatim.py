@@ -1,10 +1,13 @@
 """Strings that stay the same in any language: placeholders, tags, addresses, code, emoji, numbers.
 
+Their patterns take 20 ms each to compile and most sentences have no such string, so they are compiled on first use.
 Does not import torch.
 """
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
@@ -69,13 +72,9 @@ _MARKED: Final = re.compile(_SIGN)
 _MARKED_OR_NUMBERED: Final = re.compile(rf"{_SIGN}|{_FRACTION}|[\d\u20e3{_PICTURE}]")
 """A fast test for markers, emoji and numbers: most sentences have none."""
 
-_MARKER: Final = re.compile("|".join([_CODE, _ADDRESS, _MAIL, _DOMAIN, _BRACES, _PERCENT, _TAG, _VARIABLE, _ESCAPE]))
-
-VERBATIM: Final = re.compile("|".join([_MARKER.pattern, _EMOJI, _POWER, _GLUED, _NUMBER, _FRACTION]))
+_MARKER: Final = "|".join([_CODE, _ADDRESS, _MAIL, _DOMAIN, _BRACES, _PERCENT, _TAG, _VARIABLE, _ESCAPE])
+_VERBATIM: Final = "|".join([_MARKER, _EMOJI, _POWER, _GLUED, _NUMBER, _FRACTION])
 """Markers, emoji and numbers. A number in an address is part of the address."""
-
-RUNS: Final = re.compile(f"(?:{VERBATIM.pattern})+")
-"""Adjacent verbatim strings, kept together: %d%%."""
 
 _NO_PICTURE: Final = re.compile(rf"[^\s{_IN_PICTURE}]+")
 _CHUNK: Final = re.compile(r"\S+")
@@ -91,7 +90,7 @@ def mask(text: str) -> str:
     """
     if not _MARKED.search(text):
         return text
-    return _MARKER.sub(_underscores, _FENCE.sub(_underscores, text))
+    return _pattern(_MARKER).sub(_underscores, _FENCE.sub(_underscores, text))
 
 
 def find_fence(line: str) -> str:
@@ -118,20 +117,48 @@ def survives(source: str, text: str) -> bool:
 def missing_strings(source: str, text: str) -> list[str]:
     """Return the verbatim strings of the source that the text lacks, in order."""
     present, missing = _count(text), []
-    for string in VERBATIM.findall(source):
+    for string in find_strings(source):
         form = _unify_separators(string)
         present[form] -= 1
         missing += [string] if present[form] < 0 else []
     return missing
 
 
+def find_strings(text: str) -> list[str]:
+    """Return the verbatim strings of a text, in order."""
+    return _pattern(_VERBATIM).findall(text) if _MARKED_OR_NUMBERED.search(text) else []
+
+
+def find_runs(text: str) -> Iterator[re.Match[str]]:
+    """Yield the runs of a text: adjacent verbatim strings such as %d%%, which are kept together."""
+    return _pattern(f"(?:{_VERBATIM})+").finditer(text) if _MARKED_OR_NUMBERED.search(text) else iter(())
+
+
 def split_at_runs(text: str) -> list[str]:
-    """Return the stretches of a text between adjacent verbatim strings."""
-    return RUNS.split(text) if _MARKED_OR_NUMBERED.search(text) else [text]
+    """Split a text into the stretches between its runs, and the runs, alternating; a stretch is first and last."""
+    parts, end = [], 0
+    for run in find_runs(text):
+        parts += [text[end : run.start()], run[0]]
+        end = run.end()
+    return [*parts, text[end:]]
+
+
+def replace_runs(text: str, replace: Callable[[re.Match[str]], str]) -> str:
+    """Return the text with each run replaced by what `replace` returns for it."""
+    parts, end = [], 0
+    for run in find_runs(text):
+        parts += [text[end : run.start()], replace(run)]
+        end = run.end()
+    return "".join([*parts, text[end:]])
+
+
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def _count(text: str) -> Counter[str]:
-    return Counter(map(_unify_separators, VERBATIM.findall(text)))
+    return Counter(map(_unify_separators, find_strings(text)))
 
 
 def _unify_separators(string: str) -> str:
@@ -168,4 +195,4 @@ def shorten(source: str, text: str) -> tuple[str, str]:
 
         return _CHUNK.sub(code, run[0])
 
-    return RUNS.sub(replace, source), RUNS.sub(replace, text)
+    return replace_runs(source, replace), replace_runs(text, replace)
