@@ -163,7 +163,7 @@ class Subwords:
     @cached_property
     def tags(self) -> dict[str, int]:
         """The id of the tag of each language, such as >>fr<< for fr: the CONTROL pieces beside the special ids."""
-        control = [token for token in range(self.size) if self._processor.is_control(token)]
+        control = np.flatnonzero(self._processor.is_control(list(range(self.size)))).tolist()
         tokens = [token for token in control if token not in self.specials]
         return {_LANGUAGE.sub(r"\1", self.piece(token)): token for token in tokens}
 
