@@ -41,8 +41,8 @@ def write_texts(folder: Path, data: Path, sizes: list[int], lines: int) -> None:
         for size in sizes:
             if not (folder / f"{size}.{code}").exists():
                 write_lines(folder / f"{size}.{code}", [row[number] for row in rows[:size]])
-        if not (folder / f"old.{code}").exists():
-            write_lines(folder / f"old.{code}", read_lines(data / f"tatoeba-en-de/train.{code}.gz"))
+        if not (folder / f"kept.{code}").exists():
+            write_lines(folder / f"kept.{code}", read_lines(data / f"tatoeba-en-de/train.{code}.gz"))
         for name, path in TESTS.items():
             write_lines(folder / f"{name}.{code}", read_lines(data / f"{path}.{code}.gz")[:lines])
 
@@ -54,7 +54,7 @@ def train(folder: Path, size: int, kind: str, time: str, options: list[str]) -> 
         return
     text = ["--source", f"{size}.en", "--target", f"{size}.de", "--out", out.name, "--time", time]
     parent = [] if kind == "scratch" else ["--from", "demo"]
-    keep = ["--keep", "old.en", "old.de"] if kind == "keep" else []
+    keep = ["--keep", "kept.en", "kept.de"] if kind == "keep" else []
     own = [] if kind == "scratch" else options
     subprocess.run([*DRAGOMAN, "train", "--quiet", *text, *parent, *keep, *own], cwd=folder, check=True)
 
