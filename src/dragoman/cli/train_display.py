@@ -113,7 +113,7 @@ def _print_comparison(event: Event) -> None:
     for number, column in enumerate(("test set", "pairs", "BLEU before", "after", "difference", "p")):
         table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for row in event["rows"]:
-        difference, p_value = row["after"] - row["before"], row["p_value"]
+        difference, p_value = round(row["after"] - row["before"], 1) + 0.0, row["p_value"]  # + 0.0: never -0.0
         numbers = (f"{row['num_pairs']:,}", f"{row['before']:.1f}", f"{row['after']:.1f}", f"{difference:+.1f}")
         table.add_row(row["test_set"], *numbers, "-" if p_value is None else f"{p_value:.3f}")
     console.print(table)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from dragoman.evaluation.metric_options import MetricOptions
 from dragoman.evaluation.metrics import compare
@@ -9,6 +10,9 @@ from dragoman.experiment.held_out import TextPairs
 from dragoman.experiment.log import Event
 from dragoman.experiment.parent import KEPT
 from dragoman.recipes.recipe import InitSection
+
+_UNRELATED: Final = 2.0
+"""A BLEU of the parent on old text below which the two sides are hardly translations of each other."""
 
 
 @dataclass(frozen=True)
@@ -58,4 +62,7 @@ def comparison_event(rows: Sequence[ComparedScore], init: InitSection, is_parent
         notes.append(f"without old text, other sentences are likely to be translated worse than before: {advice}")
     elif init.keep.target is None:
         notes.append(f"the references of {KEPT} are the parent's own translations: a high BLEU means few changes")
+    elif low := [row.before for row in rows if row.test_set == KEPT and row.before < _UNRELATED]:
+        check = "check that --keep names the source first, in the languages of the model"
+        notes.append(f"the parent translates the old text with a BLEU of only {low[0]:.1f}: {check}")
     return {"event": "comparison", "rows": [asdict(row) for row in rows], "notes": notes}

@@ -26,7 +26,7 @@ from dragoman.experiment.machine import (
     tokens_per_second,
     tokens_per_update,
 )
-from dragoman.experiment.parent import open_parent
+from dragoman.experiment.parent import count_old, kept_weight, open_parent
 from dragoman.experiment.preflight import RunSetup, check_folder, existing_folder, preflight
 from dragoman.experiment.request import TrainRequest, plan_training
 from dragoman.io.progress import Progress
@@ -220,7 +220,10 @@ def check_time(recipe: Recipe, census: Census, machine: Machine) -> Finding:
     possible = speed * (training.stop.time or math.inf) / per_update
     updates = min(float(training.stop.updates), possible)
     aside = 0 if recipe.data.dev_sets else recipe.data.split  # for validation: nothing is learned from them
-    epochs = updates * per_update / (census.tokens * max(1, census.pairs - aside))
+    if 2 * aside > census.pairs:
+        few = f"{census.pairs:,} pairs are too few to split off {aside:,} for validation"
+        return Finding("time", "problem", f"{few}: set data.split to {max(1, census.pairs // 10)}, or set data.dev")
+    epochs = updates * per_update / (census.tokens * (census.pairs - aside + _count_kept(recipe, census.pairs - aside)))
     message = f"about {updates:,.0f} updates, {epochs:.1f} epochs"
     hours = f"{updates * per_update / speed / 3600:,.1f} hours or so"
     message += f", in {format_duration(training.stop.time) if training.stop.time else hours}"
@@ -233,6 +236,13 @@ def check_time(recipe: Recipe, census: Census, machine: Machine) -> Finding:
     if epochs < MIN_EPOCHS and census.pairs < 1_000_000 and recipe.init is None:
         return Finding("time", "warning", f"{message}: few epochs; give more time, or a smaller model")
     return Finding("time", "ok", message)
+
+
+def _count_kept(recipe: Recipe, num_new: int) -> float:
+    """Return the number of old pairs that an epoch reads beside the new ones, against forgetting."""
+    keep = recipe.init.keep if recipe.init else None
+    num_old = count_old(keep, num_new)
+    return kept_weight(keep.share, num_new, num_old) * num_old if keep else 0.0
 
 
 def check_disk(setup: RunSetup, census: Census) -> Finding:

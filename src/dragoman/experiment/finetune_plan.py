@@ -9,7 +9,6 @@ from dragoman.bundle import Bundle
 from dragoman.data.corpus import CorpusConfig
 from dragoman.data.order import BatchConfig
 from dragoman.decoding.options import SearchOptions
-from dragoman.evaluation.text_files import read_text
 from dragoman.experiment.autopilot import (
     MIN_PAIRS,
     Plan,
@@ -21,14 +20,14 @@ from dragoman.experiment.autopilot import (
 from dragoman.experiment.census import Census, take_census
 from dragoman.experiment.findings import FEW_FOR_A_PARENT
 from dragoman.experiment.machine import Machine, tokens_per_second, tokens_per_update
-from dragoman.experiment.parent import count_pairs, kept_weight, num_held_out, num_read, num_rehearsed
+from dragoman.experiment.parent import count_old, kept_weight, num_held_out
 from dragoman.io.progress import Progress
 from dragoman.io.streams import STANDARD_INPUT
 from dragoman.models import cost
 from dragoman.models.config import ModelConfig, without_vocabulary
 from dragoman.models.presets import preset
 from dragoman.recipes.expansion import fitting_characters
-from dragoman.recipes.recipe import DataSection, InitSection, KeepSection, Recipe, ValidationSection
+from dragoman.recipes.recipe import DataSection, InitSection, Recipe, ValidationSection
 from dragoman.text.cleaning import CleanConfig
 from dragoman.training.config import OptimizerConfig, ScheduleConfig, StopConfig, TrainingConfig
 
@@ -184,27 +183,30 @@ def plan_finetuning(
     """
     if any(corpus.source == STANDARD_INPUT for corpus in corpora):
         raise ValueError("standard input can be read only once, but the autopilot needs two passes: give a file")
-    _check_languages(corpora, parent)
+    _check_languages(corpora, parent, "--source and --target")
+    if init.keep and init.keep.target:
+        old = CorpusConfig(source=init.keep.source, target=init.keep.target)
+        _check_languages([old], parent, "the files of --keep")
     language = _choose_language(corpora, parent, to)
     corpora = [corpus.model_copy(update={"target_language": language}) for corpus in corpora]
     census = take_census(corpora, progress)
     if census.pairs < MIN_PAIRS:
         few = f"{corpora[0].source}: {census.pairs} pairs are too few to train on"
         raise ValueError(f"{few}: give at least {MIN_PAIRS}, and {FEW_FOR_A_PARENT} or more for a useful change")
-    num_old = _count_old(init.keep, census.pairs)
+    num_old = count_old(init.keep, census.pairs)
     is_rehearsed = bool(init.keep and init.keep.target is None)
     inputs = FinetuneInputs(census, parent.info.model, time, machine, num_old, is_rehearsed, processes)
     recipe = _choose_recipe(inputs, corpora, name, init, parent)
     return Plan(recipe, tuple(_explain_choices(inputs, recipe, parent)), tuple(_warn(inputs)))
 
 
-def _check_languages(corpora: Sequence[CorpusConfig], parent: Bundle) -> None:
-    """Raise ValueError if the files are named as source and target in the other direction."""
+def _check_languages(corpora: Sequence[CorpusConfig], parent: Bundle, sides: str) -> None:
+    """Raise ValueError if the files, given as `sides`, are named as source and target in the other direction."""
     languages = (parent.info.source_language, parent.info.target_language)
     guessed = guess_languages(corpora)
     if None not in (*languages, *guessed) and guessed == languages[::-1]:
         wrong = f"the text is {guessed[0]} to {guessed[1]}, but the model translates {languages[0]} to {languages[1]}"
-        raise ValueError(f"{wrong}: swap --source and --target, or give another --from")
+        raise ValueError(f"{wrong}: swap {sides}, or give another --from")
 
 
 def _choose_language(corpora: Sequence[CorpusConfig], parent: Bundle, to: str | None) -> str | None:
@@ -217,14 +219,6 @@ def _choose_language(corpora: Sequence[CorpusConfig], parent: Bundle, to: str | 
         to = guessed
     chosen = parent.to(to)
     return chosen.language if parent.info.target_languages else None
-
-
-def _count_old(keep: KeepSection | None, num_new: int) -> int:
-    if keep is None:
-        return 0
-    if keep.target is None:
-        return num_rehearsed(len(read_text(keep.source).lines), num_new)
-    return num_read(count_pairs(CorpusConfig(source=keep.source, target=keep.target)), num_new)
 
 
 def _choose_recipe(

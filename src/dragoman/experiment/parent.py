@@ -136,6 +136,15 @@ def num_rehearsed(num_lines: int, num_new: int) -> int:
     return min(num_lines, max(_MIN_REHEARSED, _REHEARSED_PER_PAIR * num_new))
 
 
+def count_old(keep: KeepSection | None, num_new: int) -> int:
+    """Return the number of old pairs to prepare: those of `--keep`, or those that the parent translates."""
+    if keep is None:
+        return 0
+    if keep.target is None:
+        return num_rehearsed(len(read_text(keep.source).lines), num_new)
+    return num_read(count_pairs(CorpusConfig(source=keep.source, target=keep.target)), num_new)
+
+
 def count_pairs(corpus: CorpusConfig) -> int:
     """Return the number of pairs in a corpus."""
     return sum(len(chunk) for chunk in read_chunks(corpus, _LINES))

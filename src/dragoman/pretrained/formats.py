@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from dragoman.bundle.file_names import MANIFEST
 from dragoman.pretrained.hugging_face import CONFIG, read_hugging_face
 from dragoman.pretrained.marian_model import MarianModel, Positions
 from dragoman.pretrained.opus_mt import DECODER, read_opus_mt
@@ -13,6 +14,8 @@ def read_package(path: Path, positions: Positions | None = None) -> MarianModel:
     package = Package(path)
     if DECODER in package.names:
         return read_opus_mt(package, positions)
+    if {CONFIG, MANIFEST} <= set(package.names):
+        raise package.refusal("it is a model of Dragoman already: use it as it is")
     if CONFIG in package.names:
         return read_hugging_face(package, positions)
     raise package.refusal(

@@ -20,7 +20,7 @@ from dragoman.experiment.doctor import (
 from dragoman.experiment.findings import Finding, check_num_pairs
 from dragoman.experiment.machine import Machine
 from dragoman.experiment.preflight import RunSetup
-from dragoman.recipes.recipe import DataSection, Recipe, override_recipe
+from dragoman.recipes.recipe import DataSection, InitSection, KeepSection, Recipe, override_recipe
 
 MACHINE = Machine(cores=2, memory=80_000_000_000, bfloat16=True)
 NOUNS = ["cat", "dog", "house", "tree", "river", "stone", "child", "woman", "bread", "window", "garden", "letter"]
@@ -214,6 +214,20 @@ def test_pairs_put_aside_are_not_read_in_training(train: CorpusConfig) -> None:
     messages = [check_time(recipe(train, *tiny, f"data.split={split}"), census, MACHINE).message for split in (30, 150)]
     few, many = (float(message.split(" updates, ")[1].split(" epochs")[0].replace(",", "")) for message in messages)
     assert many / few == pytest.approx(270 / 150, rel=1e-3)
+    finding = check_time(recipe(train, *tiny, "data.split=151"), census, MACHINE)
+    assert (finding.level, "data.split to 30" in finding.message) == ("problem", True)
+
+
+def test_an_epoch_reads_old_pairs_too(train: CorpusConfig) -> None:
+    census = Census(4000, 400_000, 32.0, 90, frozenset(), frozenset(), is_whole=True)
+    short = ("training.stop.updates=6000", "training.schedule.warmup=10", "data.split=1000")
+    num_old = len(Path(train.source).read_text(encoding="utf-8").splitlines())
+    plain = recipe(train, "model.preset=tiny", *short)
+    keep = KeepSection(source=train.source, target=str(train.target))
+    with_keep = plain.model_copy(update={"init": InitSection(bundle="demo", keep=keep)})
+    messages = [check_time(each, census, MACHINE).message for each in (plain, with_keep)]
+    without, with_old = (float(message.split(" updates, ")[1].split(" epochs")[0]) for message in messages)
+    assert without / with_old == pytest.approx(1 + min(3000, 2 * num_old) / 3000, rel=0.01)
 
 
 def test_a_full_disk_is_found_before_it_is_full(

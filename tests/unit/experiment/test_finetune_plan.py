@@ -125,5 +125,8 @@ def test_text_in_the_other_direction_or_too_little_of_it_is_refused(tmp_path: Pa
     swapped = [CorpusConfig(source=target, target=source)]
     with pytest.raises(ValueError, match="de to en, but the model translates en to de: swap"):
         plan_finetuning(swapped, "run", init, parent, MINUTE, MACHINE, ignore_progress)
+    old = KeepSection(source=target, target=source)
+    with pytest.raises(ValueError, match=r"de to en, but the model translates en to de: swap .* --keep"):
+        plan(tmp_path, 60, keep=old)
     with pytest.raises(ValueError, match="19 pairs are too few"):
         plan(tmp_path, 19)

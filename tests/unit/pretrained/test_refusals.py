@@ -10,6 +10,7 @@ import pytest
 from marian_packages import MarianFiles, Words, train_spm
 from safetensors.numpy import load_file, save_file
 
+from dragoman.bundle import demo_folder
 from dragoman.pretrained.formats import choose_tags, read_package
 from dragoman.pretrained.position_tables import position_table
 
@@ -161,6 +162,8 @@ def test_what_is_no_package_is_refused(content: bytes | None, tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"give a folder or a \.zip of a model"):
         read_package(path)
     (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="a model of Dragoman already"):
+        read_package(demo_folder())
     with pytest.raises(ValueError, match=r"neither config\.json"):
         read_package(tmp_path / "empty")
 
