@@ -88,6 +88,7 @@ def run(times: int, seconds: float, broken: str) -> dict[str, Any]:
             f"{cause}_cancelled": cancelled,
             f"{cause}_lost": lost,
         }
+        print(values, flush=True)  # the second half can take long
     return values
 
 
