@@ -75,6 +75,7 @@ _MARKED_OR_NUMBERED: Final = re.compile(rf"{_SIGN}|{_FRACTION}|[\d\u20e3{_PICTUR
 _MARKER: Final = "|".join([_CODE, _ADDRESS, _MAIL, _DOMAIN, _BRACES, _PERCENT, _TAG, _VARIABLE, _ESCAPE])
 _VERBATIM: Final = "|".join([_MARKER, _EMOJI, _POWER, _GLUED, _NUMBER, _FRACTION])
 """Markers, emoji and numbers. A number in an address is part of the address."""
+_RUN: Final = f"(?:{_VERBATIM})+"
 
 _NO_PICTURE: Final = re.compile(rf"[^\s{_IN_PICTURE}]+")
 _CHUNK: Final = re.compile(r"\S+")
@@ -131,7 +132,7 @@ def find_strings(text: str) -> list[str]:
 
 def find_runs(text: str) -> Iterator[re.Match[str]]:
     """Yield the runs of a text: adjacent verbatim strings such as %d%%, which are kept together."""
-    return _pattern(f"(?:{_VERBATIM})+").finditer(text) if _MARKED_OR_NUMBERED.search(text) else iter(())
+    return _pattern(_RUN).finditer(text) if _MARKED_OR_NUMBERED.search(text) else iter(())
 
 
 def split_at_runs(text: str) -> list[str]:
@@ -145,11 +146,7 @@ def split_at_runs(text: str) -> list[str]:
 
 def replace_runs(text: str, replace: Callable[[re.Match[str]], str]) -> str:
     """Return the text with each run replaced by what `replace` returns for it."""
-    parts, end = [], 0
-    for run in find_runs(text):
-        parts += [text[end : run.start()], replace(run)]
-        end = run.end()
-    return "".join([*parts, text[end:]])
+    return _pattern(_RUN).sub(replace, text) if _MARKED_OR_NUMBERED.search(text) else text
 
 
 @cache

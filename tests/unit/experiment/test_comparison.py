@@ -13,7 +13,7 @@ def notes(before: float, target: str | None = "old.de") -> list[str]:
 
 def test_old_text_that_the_parent_cannot_translate_is_named() -> None:
     (note,) = notes(1.1)
-    assert "BLEU of only 1.1" in note
+    assert "1.1" in note
     assert "--keep" in note
     assert notes(25.0) == []
-    assert all("BLEU of only" not in note for note in notes(1.1, target=None))
+    assert notes(1.1, target=None) == notes(25.0, target=None)
