@@ -1,6 +1,7 @@
 """Measure what training a parent on few pairs gains, and what it forgets: the demo on captions of Multi30k.
 
-    python bench/finetune.py FOLDER [--sizes 500 1000 5000 29000] [--time 4m] [--lines 1000] [--set KEY=VALUE]
+    python bench/finetune.py FOLDER [--sizes 500 1000 5000 29000] [--kinds scratch alone keep] [--time 4m]
+        [--lines 1000] [--set KEY=VALUE]
 
 For each size, three models for the same time: `scratch` (dragoman train), `alone` (with --from demo) and `keep` (with
 old pairs of Tatoeba as --keep, too). The smaller sets are parts of the larger ones. Models that are finished are not
@@ -79,16 +80,16 @@ Scores = dict[str, dict[str, Score]]
 """The scores by test set and model."""
 
 
-def evaluate(folder: Path, sizes: list[int], test: str) -> dict[str, Score]:
+def evaluate(folder: Path, sizes: list[int], kinds: list[str], test: str) -> dict[str, Score]:
     """Return the score of each model on a test set; each model translates it once."""
-    models = ["demo", *(f"{kind}-{size}" for size in sizes for kind in KINDS)]
+    models = ["demo", *(f"{kind}-{size}" for size in sizes for kind in kinds)]
     files = {name: f"{test}.{name}.de" for name in models}
     outputs = [part for file in files.values() for part in ("--output", file)]
     found = run_evaluate(folder, models, test, ["--source", f"{test}.en", *outputs])
     differences: dict[str, dict[str, Difference]] = {name: {} for name in models}
     compare(found, "demo", differences)
-    for size in sizes:
-        trained = [f"{kind}-{size}" for kind in KINDS]  # the first is the baseline
+    for size in sizes if kinds[0] == "scratch" and len(kinds) > 1 else ():
+        trained = [f"{kind}-{size}" for kind in kinds]  # the first is the baseline
         of_size = run_evaluate(folder, [files[name] for name in trained], test, [])
         compare(dict(zip(trained, of_size.values(), strict=True)), "scratch", differences)
     return {
@@ -112,15 +113,15 @@ def compare(scores: dict[str, dict[str, float]], baseline: str, differences: dic
         differences[name][baseline] = Difference(difference, scores[name]["p_value"])
 
 
-def print_table(scores: Scores, sizes: list[int]) -> None:
+def print_table(scores: Scores, sizes: list[int], kinds: list[str]) -> None:
     """Print BLEU on new and old text by model, in Markdown."""
     columns = [f"{column}, {test}" for test in TESTS for column in ("BLEU [95 %]", "less demo (p)", "less scratch (p)")]
     print(f"| pairs | model | {' | '.join(columns)} |\n|{'---|' * (2 + len(columns))}")
     print(f"| 0 | demo | {' | '.join(cell for test in TESTS for cell in cells(scores[test]['demo']))} |")
     for size in sizes:
-        for kind, label in KINDS.items():
+        for kind in kinds:
             row = [cell for test in TESTS for cell in cells(scores[test][f"{kind}-{size}"])]
-            print(f"| {size:,} | {label} | {' | '.join(row)} |")
+            print(f"| {size:,} | {KINDS[kind]} | {' | '.join(row)} |")
 
 
 def cells(score: Score) -> list[str]:
@@ -130,7 +131,7 @@ def cells(score: Score) -> list[str]:
     return [f"{score.value:.1f} [{score.low:.1f}, {score.high:.1f}]", *differences]
 
 
-def draw(scores: Scores, sizes: list[int], path: Path) -> None:
+def draw(scores: Scores, sizes: list[int], kinds: list[str], path: Path) -> None:
     """Draw BLEU on new and old text by the number of pairs, with 95 % intervals."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     titles = {"new": "captions, the new text", "old": "Tatoeba, the old text"}
@@ -138,13 +139,13 @@ def draw(scores: Scores, sizes: list[int], path: Path) -> None:
         demo = scores[test]["demo"]
         axes.axhline(demo.value, color="#bbbbbb", linestyle="--", label="demo")
         axes.axhspan(demo.low, demo.high, color="#bbbbbb", alpha=0.25, linewidth=0)
-        for shift, (kind, label) in zip((0.96, 1.0, 1.04), KINDS.items(), strict=True):
+        for shift, kind in zip((0.96, 1.0, 1.04), kinds, strict=False):
             found = [scores[test][f"{kind}-{size}"] for size in sizes]
             values = [score.value for score in found]
             ends = [[s.value - s.low for s in found], [s.high - s.value for s in found]]
             errors = [[max(0.0, end) for end in side] for side in ends]  # few lines: the mean of resamples differs
             places = [size * shift for size in sizes]  # beside each other
-            axes.errorbar(places, values, errors, marker="o", capsize=3, color=COLOURS[kind], label=label)
+            axes.errorbar(places, values, errors, marker="o", capsize=3, color=COLOURS[kind], label=KINDS[kind])
         axes.set_xscale("log")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
@@ -161,18 +162,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000, 5000, 29_000])
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--time", default="4m", help="time limit of each training")
     parser.add_argument("--lines", type=int, default=1000, help="lines of each test set")
     options, extra = parser.parse_known_args()
+    kinds = [kind for kind in KINDS if kind in options.kinds]
     folder, data = options.folder.resolve(), options.data.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     write_texts(folder, data, options.sizes, options.lines)
     for size in options.sizes:
-        for kind in KINDS:
+        for kind in kinds:
             train(folder, size, kind, options.time, extra)
-    scores = {test: evaluate(folder, options.sizes, test) for test in TESTS}
-    print_table(scores, options.sizes)
-    draw(scores, options.sizes, folder / "finetune.png")
+    scores = {test: evaluate(folder, options.sizes, kinds, test) for test in TESTS}
+    print_table(scores, options.sizes, kinds)
+    draw(scores, options.sizes, kinds, folder / "finetune.png")
     print_values("finetune", list_values(scores), 3)
 
 

@@ -115,6 +115,7 @@ train recipe.yaml --out run --time tomorrow
 train recipe.yaml --out run --processes 0
 train --source a.en --out run
 train --source a.en --target short.de --out run
+train --from demo --source a.en --target a.de --keep a.en --out run
 train --source a.en --target a.de --out run
 train --pairs a.en --out run
 train --pairs three.csv --out run

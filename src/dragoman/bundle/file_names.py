@@ -11,6 +11,8 @@ README: Final = "README.md"
 WEIGHTS: Final = "model.safetensors"
 VOCABULARIES: Final = ({"vocab.model"}, {"vocab.source.model", "vocab.target.model"})
 """The files of a joint vocabulary, or of separate vocabularies."""
+LICENCES: Final = "licences"
+"""The folder with the texts of the licences, if the bundle has one; no file of the bundle refers to it."""
 EXPORTED: Final = "ctranslate2."
 """The prefix of the files with an export's weights."""
 

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Exit, Option
+from typer import Argument, BadParameter, Exit, Option
 
 from dragoman.cli.command import (
     PAIRS_HELP,
@@ -42,9 +42,18 @@ From = Annotated[
     str | None,
     Option("--from", metavar="MODEL", help="Begin with a trained model, or `demo`.", autocompletion=complete_model),
 ]
+
+
+def _check_keep(files: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Raise BadParameter if an option was taken for the second file."""
+    if files and files[1].startswith("-"):
+        raise BadParameter("give two files, SOURCE TARGET, or --keep-source TEXT")
+    return files
+
+
 Keep = Annotated[
     tuple[str, str] | None,
-    Option(metavar="SOURCE TARGET", help="Old pairs to mix in, against forgetting by --from."),
+    Option(metavar="SOURCE TARGET", callback=_check_keep, help="Old pairs to mix in, against forgetting by --from."),
 ]
 KeepSource = Annotated[
     str | None, Option(metavar="FILE", help="Old source text instead of --keep: the model of --from translates it.")

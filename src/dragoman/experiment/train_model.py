@@ -16,6 +16,7 @@ from dragoman.alignment.head_names import pick_head
 from dragoman.attention.tap import cross_attentions
 from dragoman.bundle import Bundle, BundleInfo, Card, CardData, CardParent, CardScore, write_bundle
 from dragoman.bundle.alignment_head import Heads
+from dragoman.bundle.file_names import LICENCES
 from dragoman.bundle.info import Store
 from dragoman.decoding.options import SearchOptions
 from dragoman.device import describe_device, is_cpu
@@ -93,8 +94,14 @@ def train_model(
         others = (validation.samples, group, watchdog.progress, validation.all_metrics)
         validator = Validator(few, vocab, validation.search, validation.reading, *others)
         settings = (recipe.training, validator, folder, recipe.seed, group, notify, recipe.model.d_model)
-        parent_name = _PARENT if parent else ""
-        trainer = Trainer(model, data.reader(recipe, vocab), *settings, on_step=watchdog.step, parent=parent_name)
+        trainer = Trainer(
+            model,
+            data.reader(recipe, vocab),
+            *settings,
+            on_step=watchdog.step,
+            parent=_PARENT if parent else "",
+            parent_share=recipe.init.parent_share if recipe.init else 0.0,
+        )
         with watchdog:
             outcome = trainer.run()
         _round_weights(model, recipe.store)
@@ -102,6 +109,8 @@ def train_model(
         card = _make_card(recipe, data, model, group, outcome, command, parent, search != validation.search)
         # At once: if something goes wrong while test sets are translated, the model is safe.
         bundle = _write_bundle(recipe, folder, info, model, vocab, card) if group.is_first else None
+        if parent and bundle and (parent.folder / LICENCES).is_dir():  # what is made from the parent has to keep them
+            shutil.copytree(parent.folder / LICENCES, bundle.folder / LICENCES, dirs_exist_ok=True)
         scores: list[CardScore] = []
         translations: list[list[str]] = []
         for pairs in (*dev, *tests):

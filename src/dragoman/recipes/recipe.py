@@ -93,6 +93,12 @@ class InitSection(Config):
     bundle: str = Field(description="folder of a model or training run, or demo for the built-in model")
     sha256: str | None = Field(None, description="SHA-256 of the parent; another parent is refused; set by the run")
     freeze: tuple[ModelPart, ...] = Field((), description="parts that do not change: embeddings, encoder, decoder")
+    parent_share: float = Field(
+        0.0,
+        ge=0.0,
+        lt=1.0,
+        description="share of the parent in the weights that are validated and kept, against forgetting",
+    )
     keep: KeepSection | None = Field(None, description="old text against forgetting; null: none")
 
 

@@ -95,3 +95,10 @@ def set_weights(model: nn.Module, weights: Weights) -> None:
     assert parameters.keys() == weights.keys()
     for name, parameter in parameters.items():
         parameter.copy_(weights[name])
+
+
+@torch.no_grad()
+def mix_in(model: nn.Module, weights: Weights, share: float) -> None:
+    """Replace a model's weights by their weighted mean with other weights, which count as much as `share`."""
+    for name, parameter in model.named_parameters():
+        parameter.lerp_(weights[name].to(parameter.device), share)

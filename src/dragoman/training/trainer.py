@@ -26,6 +26,7 @@ from dragoman.training.averages import (
     average_files,
     copy_to_host_memory,
     copy_weights,
+    mix_in,
     set_weights,
 )
 from dragoman.training.checkpoint import Checkpoints
@@ -115,8 +116,13 @@ class Trainer(Stateful):
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[int, str], None] = lambda *_: None,
         parent: str = "",
+        parent_share: float = 0.0,
     ) -> None:
-        """Create the trainer; `parent` names the initial weights if they are trained, and validates them first."""
+        """Create the trainer.
+
+        `parent` names the initial weights if they are trained: they are validated first, and count for `parent_share`
+        in all weights that are validated and kept.
+        """
         self.group = group or Group()
         if config.batches_per_update % self.group.world_size:
             shared = f"{self.group.world_size} processes cannot share {config.batches_per_update} batches evenly"
@@ -138,6 +144,7 @@ class Trainer(Stateful):
         self.snapshots = Snapshots(folder / "snapshots", config.snapshots.average)
         self.guard, self.budget = UpdateGuard(config.guard), TimeBudget(config.stop)
         self.best, self.window = BestValidation(copy_to_host_memory(model)), _LogWindow()
+        self.parent_share, self.parent_weights = parent_share, copy_to_host_memory(model) if parent_share else {}
         self.recent = _LogWindow()
         """The updates since the last `progress` event."""
         self.saved_at = 0.0
@@ -370,12 +377,16 @@ class Trainer(Stateful):
 
     @contextmanager
     def _validated_weights(self) -> Iterator[None]:
-        """Put the weights to validate into the full model within the block: the moving average, if it is enabled."""
-        if self.average is None and self.full_model is self.model:
+        """Put the weights to validate into the full model within the block: the moving average, if it is enabled.
+
+        Those of the parent are mixed in.
+        """
+        if self.average is None and self.full_model is self.model and not self.parent_share:
             yield
             return
         own = copy_to_host_memory(self.full_model)
         set_weights(self.full_model, gather_weights(self.average.weights if self.average else copy_weights(self.model)))
+        self._mix_in_parent()
         try:
             yield
         finally:
@@ -398,6 +409,10 @@ class Trainer(Stateful):
         self.window.skipped += took
         self.recent.skipped += took
 
+    def _mix_in_parent(self) -> None:
+        if self.parent_share:
+            mix_in(self.full_model, self.parent_weights, self.parent_share)
+
     def _validate_parent(self) -> None:
         """Validate the initial weights, so that they are kept if no update improves them; no time for training."""
         began = self.clock()
@@ -413,6 +428,7 @@ class Trainer(Stateful):
             self._emit("damaged", snapshots=num_damaged)
         if len(snapshots) > 1:
             set_weights(self.full_model, average_files(snapshots))
+            self._mix_in_parent()
             self._validate(f"the average of {len(snapshots)} snapshots")
         best = self.best
         set_weights(self.full_model, best.weights)

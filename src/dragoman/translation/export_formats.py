@@ -15,7 +15,7 @@ from typing import Final, Literal
 import yaml
 
 from dragoman.bundle import Bundle, Export, ExportCheck
-from dragoman.bundle.file_names import README
+from dragoman.bundle.file_names import LICENCES, README
 from dragoman.bundle.info import ExportStore
 from dragoman.decoding.ctranslate2_engine import CTranslate2Engine
 from dragoman.decoding.options import SearchOptions
@@ -39,9 +39,6 @@ _CTRANSLATE2_LIMIT: Final = 256
 
 _ARGOS_INPUT: Final = 1024
 """CTranslate2's default length limit of a source, in tokens; the rest of a longer one is left out."""
-
-_LICENCES: Final = "licences"
-"""The folder of a bundle with the texts of its licences, if it has one."""
 
 _IN_TRANSFORMERS: Final = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -223,11 +220,11 @@ def _tags(bundle: Bundle) -> list[str]:
 
 def _others(bundle: Bundle, use: str) -> dict[str, bytes]:
     """Return the model card and the texts of the licences by file name."""
-    folder = bundle.folder / _LICENCES
+    folder = bundle.folder / LICENCES
     licences = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
     return {
         README: bundle.card.readme(bundle.info, use).encode(),
-        **{f"{_LICENCES}/{path.name}": path.read_bytes() for path in licences},
+        **{f"{LICENCES}/{path.name}": path.read_bytes() for path in licences},
     }
 
 

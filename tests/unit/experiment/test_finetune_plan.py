@@ -71,7 +71,7 @@ def test_the_learning_rate_grows_with_the_pairs_and_falls_with_the_width() -> No
     rates = [inputs(pairs).rate for pairs in (20, 500, 1000, 5000, 29_000, 10**6)]
     assert rates == sorted(rates)
     assert (rates[0], rates[-2], rates[-1]) == (2e-5, 5e-4, 5e-4)
-    assert replace(inputs(1000), num_old=700).rate == pytest.approx(2.5 * inputs(1000).rate, rel=0.05)
+    assert replace(inputs(1000), num_old=700).rate == pytest.approx(1.5 * inputs(1000).rate, rel=0.05)
     assert replace(inputs(29_000), num_old=700).rate == 5e-4
     assert inputs(1000, size="paper-base").rate < inputs(1000).rate
     assert inputs(20, size="paper-big").rate == 2e-5
@@ -101,6 +101,8 @@ def test_without_old_text_forgetting_is_announced(tmp_path: Path) -> None:
     with_pairs = plan(tmp_path, 600, keep=KeepSection(source=source, target=target))
     assert with_pairs.warnings == ()
     assert ("old text", "400 pairs") in [choice[:2] for choice in with_pairs.choices]
+    shares = [made.recipe.init.parent_share for made in (plan(tmp_path, 600), with_pairs) if made.recipe.init]
+    assert shares == [0.0, pytest.approx(0.2)]
     rehearsed = plan(tmp_path, 600, keep=KeepSection(source=source))
     assert "400 sentences, translated by the parent" in [choice.value for choice in rehearsed.choices]
     assert rehearsed.recipe.init is not None

@@ -87,6 +87,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train(folder, "scratch", recipe=SCRATCH)
     shutil.copytree(folder / "scratch" / "bundle", folder / "parent")
     store_alignment_heads(folder / "parent", (HEAD,))
+    (folder / "parent" / "licences").mkdir()
+    (folder / "parent" / "licences" / "CC0").write_text("No rights reserved.\n", encoding="utf-8")
     return folder
 
 
@@ -119,6 +121,8 @@ def test_the_parent_gives_weights_vocabulary_shape_languages_and_heads(place: Pa
     }  # fmt: skip
     readme = (place / "child" / "bundle" / "README.md").read_text(encoding="utf-8")
     assert f"| little parent | {parent.model_sha256} | CC0-1.0 |" in readme
+    texts = [folder.folder / "licences" / "CC0" for folder in (parent, child)]
+    assert texts[0].read_bytes() == texts[1].read_bytes()
     losses = [event["loss"] for event in events if event["event"] == "validation"]
     assert losses[-1] < losses[0] < 4.0  # from scratch, the first loss is about the logarithm of 380
     assert not all(equal(weights(place / "parent"), weights(place / "child")).values())
@@ -198,7 +202,7 @@ def test_frozen_parts_do_not_change(place: Path) -> None:
 @slow
 def test_a_killed_run_is_resumed_to_the_same_weights(place: Path) -> None:
     keep = keep_old(place)
-    changes = (keep, "training.ema=0.9", "training.subword_sampling=0.1")
+    changes = (keep, "init.parent_share=0.3", "training.ema=0.9", "training.subword_sampling=0.1")
     train(place, "straight", *changes)
     (place / "killed.yaml").write_text(CHILD, encoding="utf-8")
     request = TrainRequest(out=place / "killed", recipe=place / "killed.yaml", overrides=changes)

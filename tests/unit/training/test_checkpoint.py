@@ -104,6 +104,15 @@ def test_a_run_that_was_killed_ends_with_bitwise_the_same_state(
     assert resumed == [(update - 1) // 4 * 4] * (update > 4)
 
 
+def test_a_resumed_run_mixes_in_the_weights_that_it_began_with(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    changes = {"parent": "the parent", "parent_share": 0.5}
+    straight = trainer(CONFIG, scored, folder=tmp_path / "straight", **changes).run()
+    config = CONFIG | {"log_every": 1}
+    killed(trainer(config, scored, folder=tmp_path / "killed", on_event=killed_at(13), **changes))
+    resumed = trainer(CONFIG, scored, folder=tmp_path / "killed", **changes).run()
+    assert same(dict(straight.weights), dict(resumed.weights))
+
+
 def test_every_part_of_the_state_is_needed(
     trainer: Callable[..., Trainer], straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,30 @@ def test_the_average_of_the_last_snapshots_is_tried_in_the_end(trainer: Make, tm
     assert outcome.which == "the average of 3 snapshots"
 
 
+def test_weights_that_are_validated_have_a_share_of_the_parent_and_training_does_not_notice(trainer: Make) -> None:
+    config = {"stop": {"updates": 6, "metric": "loss"}, "validate_every": 3, "snapshots": {"every": 3, "average": 2}}
+    seen: list[Weights] = []
+
+    def validate(model: Seq2Seq[Any, Any]) -> dict[str, float]:
+        seen.append(copy_weights(model))
+        return {"loss": -float(len(seen))}
+
+    plain = course(trainer, {"stop": {"updates": 6}})
+    mixed = course(trainer, config, validate=validate, parent="the parent", parent_share=0.25)
+    assert all(same(one, other) for one, other in zip(plain, mixed, strict=True))
+    seen.clear()
+    made = trainer(config, validate, parent="the parent", parent_share=0.25)
+    first = copy_weights(made.model)
+    outcome = made.run()
+    both = {name: (plain[2][name] + plain[5][name]) / 2 for name in first}
+    assert len(seen) == 4
+    assert same(seen[0], first)
+    for found, own in zip(seen[1:], (plain[2], plain[5], both), strict=True):
+        for name, weight in found.items():
+            torch.testing.assert_close(weight, 0.75 * own[name] + 0.25 * first[name], rtol=0.0, atol=1e-6)
+    assert same(outcome.weights, seen[-1])
+
+
 def test_a_damaged_snapshot_is_told_and_left_out(trainer: Make, tmp_path: Path) -> None:
     def validate(_: Seq2Seq[Any, Any]) -> dict[str, float]:
         (tmp_path / "snapshots" / "update-000000004.safetensors").write_bytes(b"?")
