@@ -162,15 +162,17 @@ class ShardWorker:
 
     def _run(self, inputs: Iterable[tuple[Any, str | None]]) -> Iterator[tuple[Any, str | None]]:
         if self.pipeline is None:
-            self.pipeline = load_pipeline(self.job)
-        for number, (key, translation) in enumerate(self.pipeline.run(inputs), 1):
+            self.pipeline = replace(load_pipeline(self.job), progress=self._report_rows)
+        for key, translation in self.pipeline.run(inputs):
             sentences = translation.sentences if translation else ()
             self.num_sentences += len(sentences)
             self.num_untranslated += sum(sentence.kept is not None for sentence in sentences)
             self.num_unused_terms += count_unused(translation.terms) if translation else 0
             yield key, translation and translation.text
-            if self.on_rows:
-                self.on_rows(number)
+
+    def _report_rows(self, what: str, done: int, total: int | None = None, unit: str = "") -> None:  # noqa: ARG002
+        if self.on_rows:
+            self.on_rows(done)
 
 
 def load_pipeline(job: BulkJob) -> Pipeline:

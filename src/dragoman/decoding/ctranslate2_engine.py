@@ -142,18 +142,19 @@ class CTranslate2Engine:
         pairs = _pair_with_prefixes(sources, prefixes)
         limits = [self._limit(source, options, prefix) for source, prefix in pairs]
         generously = options.num_best > 1 and options.penalty.formula == "gnmt"
-        waiting: dict[int, ctranslate2.AsyncTranslationResult] = {}
+        waiting: list[tuple[int, ctranslate2.AsyncTranslationResult]] = []
         for batch, limit in _batches(sources, limits):
             begins = None if prefixes is None else [prefixes[place] for place in batch]
             begun = self._begin([sources[place] for place in batch], options, begins, limit, generously)
-            waiting |= dict(zip(batch, begun, strict=True))
+            waiting += zip(batch, begun, strict=True)
 
         def results() -> Iterator[tuple[int, Result]]:
-            for place, (limit, (source, prefix)) in enumerate(zip(limits, pairs, strict=True)):
+            for place, pending in waiting:  # batch by batch, as they are finished
+                limit, (source, prefix) = limits[place], pairs[place]
                 if len(source) < 2:
                     yield place, Result((Hypothesis(tuple(prefix), (), 0.0, False, 0.0),))
                     continue
-                ended = self._ended(waiting[place].result(), options, generously)
+                ended = self._ended(pending.result(), options, generously)
                 never = any(not {PAD, BOS}.isdisjoint(hypothesis.tokens) for hypothesis in ended)
                 at_limit = any(len(hypothesis.tokens) + 2 > limit for hypothesis in ended)
                 if prefix or never or at_limit or options.min_length > 1:

@@ -50,7 +50,8 @@ def test_a_shard_is_translated_sentence_by_sentence_and_gets_its_manifest(job: B
     assert manifest.settings.search["beam_size"] == 3
     assert check_shard(shard, job.out).manifest == manifest
     assert names(job.out) == {"a.jsonl", "a.jsonl.manifest.json"}
-    assert reports == [1, 2, 3, 4]
+    assert reports == sorted(reports)
+    assert reports[-1] == 4
 
 
 def test_sentences_that_are_kept_are_counted(job: BulkJob, shard: Path) -> None:
