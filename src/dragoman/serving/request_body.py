@@ -25,16 +25,17 @@ RequestT = TypeVar("RequestT", bound=BaseModel)
 def _integral(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else value
+    is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10
+    return 0 if value == "" else int(value) if is_number else value
 
 
 Number = Annotated[
     int,
     BeforeValidator(_integral),
     Field(ge=0),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]{1,9}$"}]}),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]{0,9}$"}]}),
 ]
-"""An integer, in JSON too possibly written as a string, as some clients do."""
+"""An integer, in JSON too possibly written as a string, as some clients do; empty, as forms send it, it is 0."""
 
 _FLAGS: Final = {"0": False, "1": True, "false": False, "true": True}
 Flag = Annotated[

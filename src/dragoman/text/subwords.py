@@ -41,6 +41,10 @@ _LANGUAGE: Final = re.compile(r"^>>(.+)<<$")
 SENTENCES_PER_CALL: Final = 8192
 """The number of sentences per call of SentencePiece, to limit the memory for lists of ids."""
 
+_FEW_SENTENCES: Final = 8
+"""Up to so many are encoded one by one: for a list, SentencePiece starts a thread, which takes ten times as long as a
+sentence, and milliseconds if other processes use all cores."""
+
 
 class Subwords:
     """A trained SentencePiece model, which can be pickled and shared between threads.
@@ -215,9 +219,12 @@ class Subwords:
         return token
 
     def _encode(self, texts: list[str], first: int) -> list[list[int]]:
+        encode = self._processor.encode
         try:
-            rows: list[list[int]] = self._processor.encode(texts, num_threads=1, add_eos=True)
-        except TypeError:
+            if len(texts) <= _FEW_SENTENCES:
+                return [encode(text, add_eos=True) for text in texts]
+            rows: list[list[int]] = encode(texts, num_threads=1, add_eos=True)
+        except (TypeError, RuntimeError):
             for number, text in enumerate(texts, first):
                 encode_utf8(text, number)
             raise

@@ -124,6 +124,10 @@ def test_a_form_does_as_well(demo: ServiceHarness) -> None:
     answer = demo.request("POST", "/translate", data=form)
     assert answer.json()["translatedText"] == german
     assert len(answer.json()["alternatives"]) == 1
+    blank = {**form, "alternatives": ""}
+    for sent in ({"json": blank}, {"data": blank}, {"files": {name: (None, value) for name, value in blank.items()}}):
+        found = demo.request("POST", "/translate", **sent).json()
+        assert (found["translatedText"], "alternatives" in found) == (german, False)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -190,7 +194,7 @@ def test_codes_and_numbers_are_taken_as_clients_write_them(demo: ServiceHarness)
         assert found["translatedText"] == german
         assert len(found["alternatives"]) == 2
     assert "detectedLanguage" in demo.post("/translate", q=STATION, source="AUTO", target="de").json()
-    for wrong in ("-1", "x", "", "1.5", "²"):
+    for wrong in ("-1", "x", " ", "1.5", "²"):
         content = {"q": STATION, "source": "en", "target": "de", "alternatives": wrong}
         assert demo.post("/translate", **content).status_code == 400
 

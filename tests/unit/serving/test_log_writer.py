@@ -5,6 +5,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from dragoman.serving.log_writer import LogWriter
 
 PATIENCE_S = 60.0
@@ -26,6 +28,25 @@ def test_lines_come_whole_and_in_order(tmp_path: Path) -> None:
     lines = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
     assert lines == [f"line {number} ü \\ud800" for number in range(500)]
     assert writer.num_dropped == 0
+
+
+def test_lines_of_one_moment_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    write = os.write
+
+    def count(descriptor: int, content: memoryview) -> int:
+        sizes.append(len(content))
+        return write(descriptor, content)
+
+    monkeypatch.setattr(os, "write", count)
+    with (tmp_path / "log").open("wb") as file:
+        writer = LogWriter(file.fileno())
+        for line in ["short"] * 200 + ["x" * 9000]:
+            writer.write(f"{line}\n")
+        writer.flush(PATIENCE_S)
+    assert sum(sizes) == 200 * 6 + 9001
+    assert len(sizes) < 100
+    assert [size for size in sizes if size > 4096] == [9001]  # mixed with others it could not be written at once
 
 
 def test_a_stalled_reader_costs_lines_and_no_time() -> None:

@@ -85,6 +85,13 @@ def test_no_texts_are_no_rows(model: Subwords) -> None:
     assert (len(ids), offsets.tolist(), ids.dtype) == (0, [0], np.uint16)
 
 
+@pytest.mark.parametrize("number", [1, 8, 9, 40])
+def test_few_sentences_are_encoded_as_many_are(model: Subwords, number: int) -> None:
+    assert model.encode(TEXTS[:number]).rows() == model.encode(TEXTS).rows()[:number]
+    with pytest.raises(ValueError, match=rf"sentence {number} .*U\+D800"):
+        model.encode([*TEXTS[:number], "Hund \ud800"])
+
+
 def test_a_list_longer_than_one_call_is_encoded_whole(bpe: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows(bpe, TEXTS[:23])
     monkeypatch.setattr(subwords, "SENTENCES_PER_CALL", 5)
