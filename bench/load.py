@@ -34,6 +34,8 @@ class LoadClient:
         begin = time.perf_counter()
         self.number += 1
         body = self.bodies[self.number % len(self.bodies)]
+        while self.free and self.free[-1][0].at_eof():  # closed by the service after a pause
+            self.free.pop()[1].close()
         connection = self.free.pop() if self.free else await asyncio.open_connection(self.host, self.port)
         reader, writer = connection
         writer.write(body)

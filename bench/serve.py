@@ -60,7 +60,7 @@ def load(url: str, file: Path, options: argparse.Namespace, *words: str) -> dict
         "--connections",
         str(options.connections),
     ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     values: dict[str, float] = json.loads(done.stdout)["values"]
     print(" ".join(f"{name} {value}" for name, value in values.items()), flush=True)
     return values

@@ -59,6 +59,7 @@ def run_schemathesis(service: ServiceProcess, key: str, place: Path, wanted: arg
         *("--max-time", str(wanted.seconds)),
         *(("--max-examples", str(wanted.examples)) if wanted.examples else ()),
         *(("--phases", wanted.phases) if wanted.phases else ()),
+        *(("--seed", str(wanted.seed)) if wanted.seed is not None else ()),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
     if done.returncode:
@@ -73,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=180)
     parser.add_argument("--examples", type=int, default=None, help="made up for each route, at most")
+    parser.add_argument("--seed", type=int, default=None, help="of the requests: that of an earlier run; else random")
     parser.add_argument("--phases", default=None, help="examples, coverage, fuzzing, stateful; else all")
     parser.add_argument("--undocumented", action="store_true", help="without the protection: this must fail")
     wanted = parser.parse_args()
