@@ -58,6 +58,9 @@ SMALLEST: dict[str, list[str]] = {
     "documents": ["--documents", "2", "--sentences", "4"],
     "everyday": ["demo", "--dev", "{val}.en.gz", "{val}.de.gz", "--lines", "4"],
     "glossary": ["--sentences", "2", "--pairs", "20", "--least", "1"],
+    "families": [
+        "{tmp}/families", "--only", "cho", "bahdanau", "--time", "60s", *TINY_TRAINING, "--set", "model.d_embedding=16",
+    ],
     "finetune": [
         "{tmp}/finetune", "--sizes", "60", "--time", "2s", "--lines", "5", "--set", "training.stop.updates=2",
         "--set", "training.schedule.warmup=1", "--set", "training.batch.tokens=100",
