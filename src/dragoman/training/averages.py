@@ -99,6 +99,6 @@ def set_weights(model: nn.Module, weights: Weights) -> None:
 
 @torch.no_grad()
 def mix_in(model: nn.Module, weights: Weights, share: float) -> None:
-    """Replace a model's weights by their weighted mean with other weights, which count as much as `share`."""
+    """Replace the weights of a model by their mean with other weights, whose share of the mean is `share`."""
     for name, parameter in model.named_parameters():
         parameter.lerp_(weights[name].to(parameter.device), share)
