@@ -42,8 +42,9 @@ _RATE_WITH_OLD_TEXT: Final = 1.5
 """The factor by which the learning rate may be higher if old text prevents forgetting."""
 
 _PARENT_SHARE: Final = 0.2
-"""The share of the parent in the weights if there is old text (Wortsman et al., 2022). With 5,000 pairs it cost captions
-0.5 BLEU, and saved 0.6 of 1.1 on the old text (docs/results.md)."""
+"""The share of the parent in the weights if there is old text (Wortsman et al., 2022).
+
+With 5,000 pairs it cost 0.5 BLEU on captions, and saved 0.6 of 1.1 on the old text (docs/results.md)."""
 
 _EPOCHS: Final = ((2_000, 16), (10_000, 8), (10**9, 4))
 """The epochs that are enough, by the number of pairs below which they are."""
