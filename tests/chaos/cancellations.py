@@ -102,7 +102,7 @@ def run(times: int, seconds: float, broken: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=5.0, help="limit of time of the requests that time out")
+    parser.add_argument("--seconds", type=float, default=1.0, help="limit of time of the requests that time out")
     parser.add_argument("--within", type=float, default=1.0)
     parser.add_argument("--careless", action="store_true")
     wanted = parser.parse_args()
